@@ -76,13 +76,19 @@ pub(crate) struct Builder {
     operations: Vec<pb::Operation>,
     outputs: Vec<String>,
     states: Vec<pb::NamedValueType>,
-    blob: Blob,
     constants: HashMap<Key, Var>,
+    count: usize,
+    shared: Shared,
+}
+
+/// What the functions of a package share.
+#[derive(Default)]
+pub(crate) struct Shared {
+    pub(crate) blob: Blob,
     /// Where in `weight.bin` elements of a constant of the graph are.
     weights: HashMap<(Elements, Form), u64>,
-    count: usize,
     /// The lowest specification that has all that has been built.
-    specification: Specification,
+    pub(crate) specification: Specification,
 }
 
 /// A version of the model format.
@@ -120,6 +126,11 @@ impl Specification {
 pub(crate) type Inputs<'a> = &'a [(&'static str, &'a Var)];
 
 impl Builder {
+    /// A function beside those that have been built.
+    pub(crate) fn beside(shared: Shared) -> Builder {
+        Builder { shared, ..Builder::default() }
+    }
+
     /// An input of the function.
     pub(crate) fn input(&mut self, name: String, dtype: DType, dims: Vec<usize>) -> Var {
         if dtype == DType::F16 {
@@ -132,7 +143,7 @@ impl Builder {
 
     /// That the program needs this version.
     pub(crate) fn requires(&mut self, specification: Specification) {
-        self.specification = self.specification.max(specification);
+        self.shared.specification = self.shared.specification.max(specification);
     }
 
     /// A state of `f16`, and its value when a run begins.
@@ -258,8 +269,8 @@ impl Builder {
 
     /// Where in `weight.bin` elements of a constant of the graph are.
     fn offset(&mut self, elements: Elements, form: Form) -> u64 {
-        let blob = &mut self.blob;
-        *self.weights.entry((elements, form)).or_insert_with(|| blob.push(BlobData::Constant(elements, form)))
+        let Shared { blob, weights, .. } = &mut self.shared;
+        *weights.entry((elements, form)).or_insert_with(|| blob.push(BlobData::Constant(elements, form)))
     }
 
     /// Whether a constant of so many floats stands in `weight.bin`.
@@ -327,7 +338,7 @@ impl Builder {
         };
         let var = match (data, dims) {
             (Data::Float(float, values), Some(dims)) if Builder::is_weight(values.len()) => {
-                let offset = self.blob.push(BlobData::Bytes(float.encode(&values), float));
+                let offset = self.shared.blob.push(BlobData::Bytes(float.encode(&values), float));
                 self.const_op(dtype, dims, blob_value(offset, data_type(dtype), dims))
             }
             (data, dims) => {
@@ -371,33 +382,81 @@ impl Builder {
         format!("{ty}_{}", self.count)
     }
 
-    /// The model, what it has in `weight.bin`, and the version that it needs.
-    pub(crate) fn finish(self, metadata: Option<pb::Metadata>) -> (pb::Model, Blob, Specification) {
-        let output = |name: &String| {
-            let operation = self.operations.iter().rev().find(|op| op.outputs[0].name == *name);
-            // `output` pushed an operation of that name.
-            operation.map(|op| feature(&op.outputs[0])).unwrap_or_default()
+    /// The function, and what the next one shares with it.
+    pub(crate) fn finish(self, name: String) -> (Function, Shared) {
+        let Builder { inputs, operations, outputs, states, shared, .. } = self;
+        (Function { name, inputs, operations, outputs, states }, shared)
+    }
+}
+
+/// What has been built.
+pub(crate) struct Function {
+    name: String,
+    inputs: Vec<pb::NamedValueType>,
+    operations: Vec<pb::Operation>,
+    outputs: Vec<String>,
+    states: Vec<pb::NamedValueType>,
+}
+
+impl Function {
+    /// The name of a state that another function has with another shape.
+    pub(crate) fn other_state<'a>(&'a self, other: &Function) -> Option<&'a str> {
+        let differs = |state: &&pb::NamedValueType| {
+            other.states.iter().any(|have| have.name == state.name && have.ty != state.ty)
         };
-        let description = pb::ModelDescription {
+        self.states.iter().find(differs).map(|state| state.name.as_str())
+    }
+
+    fn description(&self) -> pb::FunctionDescription {
+        let output = |name: &String| {
+            let made = self.operations.iter().rev().filter_map(|op| op.outputs.first());
+            // `output` pushed an operation of that name.
+            made.into_iter().find(|made| made.name == *name).map(feature).unwrap_or_default()
+        };
+        pb::FunctionDescription {
+            name: self.name.clone(),
             input: self.inputs.iter().map(feature).collect(),
             output: self.outputs.iter().map(output).collect(),
             state: self.states.iter().map(feature).collect(),
-            metadata,
-        };
-        let opset = self.specification.opset();
-        let block = pb::Block { outputs: self.outputs, operations: self.operations };
-        let function = pb::Function {
-            inputs: self.inputs.into_iter().chain(self.states).collect(),
+        }
+    }
+}
+
+/// Whether a model has one function, `main`, which versions before 9 know, too.
+pub(crate) fn is_plain<'a>(names: impl IntoIterator<Item = &'a str>) -> bool {
+    names.into_iter().eq(["main"])
+}
+
+/// A model of functions, one at least; the first is the one that programs run if they name none.
+pub(crate) fn model(
+    functions: Vec<Function>,
+    specification: Specification,
+    metadata: Option<pb::Metadata>,
+) -> pb::Model {
+    let mut descriptions: Vec<_> = functions.iter().map(Function::description).collect();
+    let mut description = pb::ModelDescription { metadata, ..Default::default() };
+    if is_plain(functions.iter().map(|function| function.name.as_str())) {
+        let only = descriptions.remove(0);
+        (description.input, description.output, description.state) = (only.input, only.output, only.state);
+    } else {
+        description.default_function_name = functions[0].name.clone();
+        description.functions = descriptions;
+    }
+    let opset = specification.opset();
+    let function = |function: Function| {
+        let block = pb::Block { outputs: function.outputs, operations: function.operations };
+        let made = pb::Function {
+            inputs: function.inputs.into_iter().chain(function.states).collect(),
             opset: opset.to_owned(),
             block_specializations: BTreeMap::from([(opset.to_owned(), block)]),
         };
-        let program = pb::Program { version: 1, functions: BTreeMap::from([("main".to_owned(), function)]) };
-        let model = pb::Model {
-            specification_version: self.specification.number(),
-            description: Some(description),
-            ml_program: Some(program),
-        };
-        (model, self.blob, self.specification)
+        (function.name, made)
+    };
+    let program = pb::Program { version: 1, functions: functions.into_iter().map(function).collect() };
+    pb::Model {
+        specification_version: specification.number(),
+        description: Some(description),
+        ml_program: Some(program),
     }
 }
 

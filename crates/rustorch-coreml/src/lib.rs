@@ -10,6 +10,7 @@ mod builder;
 mod emit;
 mod error;
 mod float;
+mod function;
 mod layout;
 mod options;
 mod package;
@@ -17,5 +18,6 @@ mod proto;
 
 pub use blob::Constants;
 pub use error::{Declined, Error, Result};
+pub use function::Function;
 pub use options::{CoreMlOptions, QuantWeights};
 pub use package::Package;

@@ -60,10 +60,7 @@ impl CoreMlOptions {
         }
         let mut seen = BTreeSet::new();
         for name in self.inputs.iter().chain(&self.outputs) {
-            let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
-            let is_name =
-                name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_ascii_digit());
-            if !is_name {
+            if !CoreMlOptions::is_name(name) {
                 return Err(format!(
                     "{name:?} is no name of a value: letters, digits and underscores, no digit first"
                 ));
@@ -79,6 +76,12 @@ impl CoreMlOptions {
             }
         }
         Ok(())
+    }
+
+    /// Whether programs may call something so.
+    pub(crate) fn is_name(name: &str) -> bool {
+        let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+        name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_ascii_digit())
     }
 
     pub(crate) fn metadata(&self) -> Option<Metadata> {

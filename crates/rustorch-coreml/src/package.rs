@@ -3,7 +3,7 @@
 use crate::blob::{Blob, Constants};
 use crate::builder::Specification;
 use crate::emit;
-use crate::{CoreMlOptions, Error, Result};
+use crate::{CoreMlOptions, Error, Function, Result};
 use prost::Message;
 use rustorch_core::Graph;
 use sha2::{Digest, Sha256};
@@ -65,14 +65,21 @@ impl<'a> Package<'a> {
         constants: &'a Constants<'a>,
         options: &CoreMlOptions,
     ) -> Result<Package<'a>> {
-        graph.verify()?;
-        options.check(graph).map_err(Error::Options)?;
-        let (model, blob, specification) = emit::program(graph, constants, options)?;
+        Package::of_functions(&[Function::new("main", graph, options.clone())], constants)
+    }
+
+    /// A package of functions, which share constants and states (specification 9, unless `main` is the only one). Programs load the first if they name none.
+    ///
+    /// # Errors
+    /// Those of [`with_options`](Self::with_options), or [`Error::Options`] if functions do not go together: it says why.
+    pub fn of_functions(functions: &[Function<'_>], constants: &'a Constants<'a>) -> Result<Package<'a>> {
+        Function::check(functions)?;
+        let (model, blob, specification) = emit::program(functions, constants)?;
         Ok(Package { model: model.encode_to_vec(), blob, specification, constants })
     }
 
     /// The lowest version of Core ML's model format that has all of it: 6, which systems from macOS 12 and iOS 15 on read; 7 with `f16` inputs or
-    /// outputs, from macOS 13 and iOS 16 on; 9 with states or weights in blocks, from macOS 15 and iOS 18 on.
+    /// outputs, from macOS 13 and iOS 16 on; 9 with states, weights in blocks or several functions, from macOS 15 and iOS 18 on.
     pub fn specification_version(&self) -> i32 {
         self.specification.number()
     }

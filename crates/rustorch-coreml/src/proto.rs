@@ -25,8 +25,25 @@ pub(crate) struct ModelDescription {
     pub output: Vec<FeatureDescription>,
     #[prost(message, repeated, tag = "13")]
     pub state: Vec<FeatureDescription>,
+    /// In place of the above, where there are several functions.
+    #[prost(message, repeated, tag = "20")]
+    pub functions: Vec<FunctionDescription>,
+    #[prost(string, tag = "21")]
+    pub default_function_name: String,
     #[prost(message, optional, tag = "100")]
     pub metadata: Option<Metadata>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FunctionDescription {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(message, repeated, tag = "2")]
+    pub input: Vec<FeatureDescription>,
+    #[prost(message, repeated, tag = "3")]
+    pub output: Vec<FeatureDescription>,
+    #[prost(message, repeated, tag = "6")]
+    pub state: Vec<FeatureDescription>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -3,8 +3,9 @@
 
     greedy.py FOLDER.mlpackage LOGITS.jsonl MODEL COUNT
 
-LOGITS.jsonl has for MODEL token ids and the ids that llama.cpp chooses behind them, greedily. The package is given the former one by one, its states
-passed on, and has to choose the first COUNT of the latter: computed in f32, whatever its own dtype is.
+LOGITS.jsonl has for MODEL token ids and the ids that llama.cpp chooses behind them, greedily. The package is given the former by its functions
+`prompt_N`, the largest first, and the rest one by one by `decode`, its states passed on, and has to choose the first COUNT of the latter: computed in
+f32, whatever its own dtype is. Behind the context, logits have to be NaN.
 """
 
 import json
@@ -29,16 +30,37 @@ def main():
     if errors:
         print(*errors, sep="\n")
         return 1
-    ids, states, chosen = list(row["tokens"]), None, []
-    for position in range(len(ids) + len(expected) - 1):
+    states = None
+
+    def run(ids, position):
+        """The logits behind ids, by the function of so many."""
+        nonlocal states
         # Evaluation in `f32` rewrites the model.
         fresh = type(model)()
         fresh.CopyFrom(model)
-        inputs = {"token": np.array([ids[position]], np.int32), "position": np.array([position], np.int32)}
-        outputs, states, _ = oracle.evaluate(fresh, str(weights), inputs, states, fp32=True)
-        if position + 1 >= len(row["tokens"]):
-            chosen.append(int(np.argmax(outputs["logits"][0])))
-            ids.append(chosen[-1])
+        function = "decode" if len(ids) == 1 else f"prompt_{len(ids)}"
+        inputs = {"token": np.array(ids, np.int32), "position": np.arange(position, position + len(ids), dtype=np.int32)}
+        outputs, states, _ = oracle.evaluate(fresh, str(weights), inputs, states, function, fp32=True)
+        return outputs["logits"][0]
+
+    functions = [function.name for function in model.description.functions]
+    sizes = [int(function.removeprefix("prompt_")) for function in functions if function != "decode"]
+    ids, position, used = list(row["tokens"]), 0, []
+    while position < len(ids):
+        size = max([size for size in sizes if size <= len(ids) - position], default=1)
+        logits = run(ids[position : position + size], position)
+        position += size
+        used.append(size)
+    chosen = [int(np.argmax(logits))]
+    while len(chosen) < len(expected):
+        chosen.append(int(np.argmax(run(chosen[-1:], position))))
+        position += 1
+    missing = set(sizes) - set(used)
+    assert not missing, f"the prompt of {len(ids)} tokens is too short for functions of {missing}"
+    context = int(model.description.metadata.userDefined["rustorch.context"])
+    if not np.isnan(run([1], context)).all() or np.isnan(run([1], context - 1)).any():
+        print("logits are NaN elsewhere than behind the context")
+        return 1
     print(f"{name}: {'equal to' if chosen == expected else 'differs from'} llama.cpp's {count} greedy tokens: {chosen}")
     return 0 if chosen == expected else 1
 

@@ -27,7 +27,7 @@ for model in stories260K-f32 stories260K-x4-Q8_0 stories260K-x4-Q6_K; do
         continue
     fi
     package=$folder/$model.mlpackage
-    cargo run --quiet -p rustorch-cli -- export coreml -m "$models/$model.gguf" -o "$package" -c 64
+    cargo run --quiet -p rustorch-cli -- export coreml -m "$models/$model.gguf" -o "$package" -c 64 --prompt 6,3
     "$venv/bin/python" -W ignore tools/oracle/coreml/greedy.py "$package" "$models/logits.jsonl" "$model.gguf" 16
 done
 "$venv/bin/python" -W ignore tools/oracle/coreml/evaluate.py "$folder/cases" crates/rustorch-coreml/tests/fixtures/accepted.json

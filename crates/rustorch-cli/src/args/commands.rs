@@ -54,7 +54,7 @@ pub(crate) struct ExportArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ExportFormat {
-    /// A Core ML package that decodes a token, with a cache of keys and values as its states (macOS 15, iOS 18)
+    /// A Core ML package that decodes tokens, with a cache of keys and values as its states (macOS 15, iOS 18)
     Coreml(CoremlArgs),
 }
 
@@ -68,6 +68,9 @@ pub(crate) struct CoremlArgs {
     /// Tokens that the cache of keys and values holds
     #[arg(short, long, value_name = "N", visible_alias = "ctx-size", default_value_t = 4096, value_parser = positive)]
     pub(crate) context: usize,
+    /// Functions besides `decode` that read so many tokens of a prompt at once: `prompt_64`, ..
+    #[arg(short, long, value_name = "N,..", value_delimiter = ',', value_parser = positive)]
+    pub(crate) prompt: Vec<usize>,
     /// What the program computes in, and its weights' dtype; the Neural Engine knows f16 alone
     #[arg(long, value_enum, default_value_t)]
     pub(crate) precision: Precision,

@@ -66,7 +66,7 @@ impl Emitter<'_> {
         });
         let dims = at_least_one(whole.map_or(value.shape.dims(), |operand| operand.layout.dims()));
         expressible(DType::F16, &dims)?;
-        let var = self.b.state(state_name(i), &dims);
+        let var = self.b.state(self.state_name(i), &dims);
         self.values[first.index()] = Some(var);
         Ok(())
     }
@@ -77,10 +77,10 @@ impl Emitter<'_> {
         let Some(first) = &self.values[self.graph.states[i].first.index()] else { return Ok(var) };
         let dims = first.dims.clone();
         let var = self.reshape(&var, &dims);
-        Ok(self.b.write_state(&state_name(i), &var))
+        Ok(self.b.write_state(&self.state_name(i), &var))
     }
-}
 
-fn state_name(i: usize) -> String {
-    format!("state_{i}")
+    fn state_name(&self, i: usize) -> String {
+        format!("state_{}", self.function.states[i])
+    }
 }

@@ -14,11 +14,11 @@ mod reduce;
 mod rope;
 
 use crate::blob::{Blob, Constants};
-use crate::builder::{Builder, Data, Specification, Var};
+use crate::builder::{self, Builder, Data, Shared, Specification, Var};
 use crate::float::FloatDtype;
 use crate::layout::MAX_RANK;
 use crate::proto::Model;
-use crate::{CoreMlOptions, Declined, Error, Result};
+use crate::{CoreMlOptions, Declined, Error, Function, Result};
 use rustorch_core::{DType, Graph, GraphOperand, Layout, Node, Op, Scalar, Source, ValueId};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -61,17 +61,52 @@ type Emit<T = Var> = std::result::Result<T, Reason>;
 /// The results of a node.
 type Results = SmallVec<[Var; 1]>;
 
-/// The program of a graph that is valid, its weights, and the version that it needs.
+/// The program of functions whose graphs are valid, one at least, its weights, and the version that it needs.
 pub(crate) fn program(
-    graph: &Graph,
+    functions: &[Function<'_>],
     constants: &Constants<'_>,
-    options: &CoreMlOptions,
 ) -> Result<(Model, Blob, Specification)> {
+    let (mut shared, mut made, mut declined) = (Shared::default(), Vec::new(), Vec::new());
+    if !builder::is_plain(functions.iter().map(|function| function.name.as_str())) {
+        shared.specification = Specification::V9;
+    }
+    for function in functions {
+        let (emitted, next, reasons) = emit_function(function, constants, shared)?;
+        shared = next;
+        for mut reason in reasons {
+            if functions.len() > 1 {
+                reason.place = format!("{}, {}", function.name, reason.place);
+            }
+            declined.push(reason);
+        }
+        if let Some(state) = made.iter().find_map(|other| emitted.other_state(other)) {
+            let (name, state) = (&function.name, state.to_owned());
+            let message = format!("{state} of {name} has another shape than in a function before it");
+            return Err(Error::Options(message));
+        }
+        made.push(emitted);
+    }
+    if !declined.is_empty() {
+        return Err(Error::Declined(declined));
+    }
+    let metadata = functions.first().and_then(|function| function.options.metadata());
+    let Shared { blob, specification, .. } = shared;
+    Ok((builder::model(made, specification, metadata), blob, specification))
+}
+
+/// A function, and what declines in it.
+fn emit_function(
+    function: &Function<'_>,
+    constants: &Constants<'_>,
+    shared: Shared,
+) -> Result<(builder::Function, Shared, Vec<Declined>)> {
+    let graph = function.graph;
     let mut emitter = Emitter {
+        function,
         graph,
         constants,
-        options,
-        b: Builder::default(),
+        options: &function.options,
+        b: Builder::beside(shared),
         values: vec![None; graph.values.len()],
         views: HashMap::new(),
         reads: reads(graph),
@@ -107,10 +142,8 @@ pub(crate) fn program(
         let emitted = emitter.output(i, output);
         emitted.or_else(|reason| decline(format!("output {i}"), reason))?;
     }
-    if !declined.is_empty() {
-        return Err(Error::Declined(declined));
-    }
-    Ok(emitter.b.finish(options.metadata()))
+    let (emitted, shared) = emitter.b.finish(function.name.clone());
+    Ok((emitted, shared, declined))
 }
 
 /// Which values some node or output reads.
@@ -135,6 +168,7 @@ fn known(var: &Var, what: &str) -> Emit<()> {
 }
 
 struct Emitter<'g> {
+    function: &'g Function<'g>,
     graph: &'g Graph,
     constants: &'g Constants<'g>,
     options: &'g CoreMlOptions,

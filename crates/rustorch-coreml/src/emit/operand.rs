@@ -114,6 +114,7 @@ impl Emitter<'_> {
                 )
                 .into());
             }
+            let index = self.function.constants[index];
             let elements = Elements { index, from: value.dtype, start, count };
             return Ok(self.weight(elements, float, &dims));
         }
@@ -123,8 +124,9 @@ impl Emitter<'_> {
             );
         }
         // The layout stays within the constant, as `verify` says.
-        let bytes = blob::constant(self.constants, index, value.dtype, start..start + count)
-            .map_err(Reason::Failed)?;
+        let bytes =
+            blob::constant(self.constants, self.function.constants[index], value.dtype, start..start + count)
+                .map_err(Reason::Failed)?;
         if let Some(float) = float {
             let values = float::decode(value.dtype, &bytes)?;
             return Ok(self.b.tensor(Data::Float(float, values), &dims));

@@ -238,6 +238,50 @@ fn weights_are_rounded_and_stay_finite() {
 }
 
 #[test]
+fn functions_go_together() {
+    let weight = cases::values(&[4, 4], 1);
+    let of_rows = |rows: usize| program(&[rows, 4], DType::F32, |x| x.matmul(&weight));
+    let programs = [of_rows(1), of_rows(3)];
+    let constants = programs[0].constants();
+    let bytes = cases::bytes(&constants);
+    let function = |name: &str, i: usize| {
+        rustorch_coreml::Function::new(name, programs[i].graph(), CoreMlOptions::default())
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("two.mlpackage");
+    let package = Package::of_functions(&[function("one", 0), function("three", 1)], &bytes).unwrap();
+    assert_eq!(package.specification_version(), 9);
+    package.write(&path).unwrap();
+    // The weight, once.
+    let blob = fs::read(path.join("Data/com.apple.CoreML/weights/weight.bin")).unwrap();
+    assert_eq!(blob.len(), 64 + 64 + 64);
+    let mut missing = function("three", 1);
+    missing.constants.clear();
+    for (functions, reason) in [
+        (vec![], "a function at least"),
+        (vec![function("one", 0), function("one", 1)], "two functions are called"),
+        (vec![function("1", 0)], "is no name of a function"),
+        (vec![missing], "0 numbers of constants are given for three, the graph has 1"),
+    ] {
+        let error = Package::of_functions(&functions, &bytes).unwrap_err();
+        assert!(matches!(&error, Error::Options(message) if message.contains(reason)), "{error}");
+    }
+    // One state of two shapes.
+    let states = [2usize, 3].map(|n| Tensor::zeros([n], DType::F16).unwrap());
+    let programs = [0, 1].map(|i| {
+        program(&[states[i].dims()[0]], DType::F16, |x| {
+            states[i].add_(x)?;
+            states[i].to_dtype(DType::F32)
+        })
+    });
+    let functions = [0, 1].map(|i| {
+        rustorch_coreml::Function::new(format!("f{i}"), programs[i].graph(), CoreMlOptions::default())
+    });
+    let error = Package::of_functions(&functions, &bytes).unwrap_err();
+    assert!(error.to_string().contains("state_0 of f1 has another shape"), "{error}");
+}
+
+#[test]
 fn names_are_checked() {
     let none = |_: usize, _: Range<usize>| Err(io::Error::other("there are none"));
     let program = program(&[2], DType::F32, |x| x.exp());

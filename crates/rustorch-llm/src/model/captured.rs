@@ -109,16 +109,23 @@ fn is_on_cpu(model: &Model, cache: &KvCache) -> bool {
 }
 
 /// See [`Model::capture_static`].
-pub(super) fn capture_static(model: &Model, context: usize) -> Result<Program> {
+pub(super) fn capture_static(model: &Model, context: usize, tokens: &[usize]) -> Result<Vec<Program>> {
     // A batch as large as the context leaves no window that moves: rows are positions in every block.
     let cache = model.make_cache(DType::F16, context, context)?;
-    check(model, &cache, 1)?;
     let rows = cache.next_rows().count();
-    let index = || TensorSpec::new([1], DType::I64);
-    captured(&[index()?, index()?], |args| {
-        let rows = args[1].expand([rows])?;
-        forward(model, &cache, 1, &args[0], &args[1], rows)
-    })
+    let end = i64::try_from(context).map_err(|_| Error::Request("a context beyond 2⁶³".into()))?;
+    let capture = |&n: &usize| {
+        check(model, &cache, n)?;
+        let index = || TensorSpec::new([n], DType::I64);
+        captured(&[index()?, index()?], |args| {
+            let rows = args[1].narrow(0, 0, 1)?.expand([rows])?;
+            let logits = forward(model, &cache, n, &args[0], &args[1], rows)?;
+            // Rows behind the end would take the place of the last.
+            let fits = args[1].narrow(0, n - 1, 1)?.lt(end)?;
+            Ok(fits.where_cond(&logits, f32::NAN)?)
+        })
+    };
+    tokens.iter().map(capture).collect()
 }
 
 /// See [`Model::capture`].
