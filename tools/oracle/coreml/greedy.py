@@ -30,17 +30,15 @@ def main():
     if errors:
         print(*errors, sep="\n")
         return 1
+    oracle.to_fp32(model.mlProgram, oracle.L.TranscriptionContext(str(weights)))
     states = None
 
     def run(ids, position):
         """The logits behind ids, by the function of so many."""
         nonlocal states
-        # Evaluation in `f32` rewrites the model.
-        fresh = type(model)()
-        fresh.CopyFrom(model)
         function = "decode" if len(ids) == 1 else f"prompt_{len(ids)}"
         inputs = {"token": np.array(ids, np.int32), "position": np.arange(position, position + len(ids), dtype=np.int32)}
-        outputs, states, _ = oracle.evaluate(fresh, str(weights), inputs, states, function, fp32=True)
+        outputs, states, _ = oracle.evaluate(model, str(weights), inputs, states, function)
         return outputs["logits"][0]
 
     functions = [function.name for function in model.description.functions]
