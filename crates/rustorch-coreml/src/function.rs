@@ -20,7 +20,8 @@ pub struct Function<'a> {
 }
 
 impl<'a> Function<'a> {
-    /// A function that shares nothing.
+    /// A function whose constants and states have the numbers 0, 1, .., as in the graph: give them others if another function of the package has
+    /// other ones.
     pub fn new(name: impl Into<String>, graph: &'a Graph, options: CoreMlOptions) -> Function<'a> {
         let constants = (0..graph.constants().len()).collect();
         Function { name: name.into(), graph, constants, states: (0..graph.states.len()).collect(), options }
