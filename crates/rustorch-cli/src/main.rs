@@ -62,6 +62,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Devices(args)) => command::devices::run(&args),
         Some(Command::Graph(args)) => command::graph::run(&args),
         Some(Command::Plan(args)) => command::plan::run(&args),
+        Some(Command::Export(args)) => command::export::run(&args),
         Some(Command::Explain(args)) => command::explain::run(&args),
         Some(Command::Completions(args)) => command::completions::run(&args),
     }

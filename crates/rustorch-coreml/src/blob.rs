@@ -1,18 +1,23 @@
 //! `weight.bin`: a header, and for each value 64 bytes of metadata and its data, each at a multiple of 64.
 
+use crate::blocks::{BlockForm, Part};
+use crate::float::{self, FloatDtype};
 use crate::{Error, Result};
+use rustorch_core::DType;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 
 const ALIGN: u64 = 64;
 const SENTINEL: u32 = 0xDEAD_BEEF;
-/// The only dtype written so far.
-const FLOAT32: u32 = 2;
+/// How many values are converted at once: a multiple of the length of every block type.
+const CHUNK: usize = 1 << 16;
 
-/// The bytes of a graph's constants, by their index: the same bytes whenever they are asked for.
-pub type Constants<'a> = dyn Fn(usize) -> io::Result<Vec<u8>> + 'a;
+/// The bytes of elements of a graph's constants, in native byte order: those in a range of the constant with an index, in the order of its
+/// memory. Ranges begin and end between blocks. The bytes are the same whenever they are asked for.
+pub type Constants<'a> = dyn Fn(usize, Range<usize>) -> io::Result<Vec<u8>> + 'a;
 
-/// Which values stand in the file, and where. Their bytes are had when it is written, one value at a time.
+/// Which values stand in the file, and where. Their bytes are had when it is written, a chunk at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Blob {
     entries: Vec<Entry>,
@@ -27,18 +32,77 @@ struct Entry {
     offset: u64,
 }
 
-/// Where the bytes of a value come from: little-endian `f32`.
+/// Where a value comes from.
 #[derive(Debug)]
 pub(crate) enum BlobData {
-    /// Those of a constant of the graph, from a byte on.
-    Constant { index: usize, start: u64 },
-    /// These.
-    Bytes(Vec<u8>),
+    /// Elements of a constant of the graph.
+    Constant(Elements, Form),
+    /// These bytes.
+    Bytes(Vec<u8>, FloatDtype),
+}
+
+/// Elements of a constant of the graph, which has this dtype there, from one on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Elements {
+    pub(crate) index: usize,
+    pub(crate) from: DType,
+    pub(crate) start: usize,
+    pub(crate) count: usize,
+}
+
+/// What elements are written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
+    Floats(FloatDtype),
+    Blocks(BlockForm, Part),
+}
+
+impl Form {
+    fn bytes(self, count: usize) -> usize {
+        match self {
+            Form::Floats(dtype) => count * dtype.bytes(),
+            Form::Blocks(form, part) => form.bytes(part, count),
+        }
+    }
+
+    /// The number of its dtype.
+    fn blob(self) -> u32 {
+        match self {
+            Form::Floats(dtype) => dtype.blob(),
+            Form::Blocks(form, Part::Codes) => form.codes.blob(),
+            Form::Blocks(form, Part::Scales | Part::Offsets) => form.float.blob(),
+        }
+    }
+
+    fn encode(self, from: DType, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        match self {
+            Form::Floats(dtype) => Ok(dtype.encode(&float::decode(from, bytes)?)),
+            Form::Blocks(form, part) => form.encode(part, bytes),
+        }
+    }
+}
+
+impl BlobData {
+    fn bytes(&self) -> usize {
+        match self {
+            BlobData::Constant(elements, form) => form.bytes(elements.count),
+            BlobData::Bytes(bytes, _) => bytes.len(),
+        }
+    }
+
+    /// The number of its dtype.
+    fn blob(&self) -> u32 {
+        match self {
+            BlobData::Constant(_, form) => form.blob(),
+            BlobData::Bytes(_, dtype) => dtype.blob(),
+        }
+    }
 }
 
 impl Blob {
     /// Adds a value, and returns the offset by which a program names it.
-    pub(crate) fn push(&mut self, data: BlobData, bytes: u64) -> u64 {
+    pub(crate) fn push(&mut self, data: BlobData) -> u64 {
+        let bytes = data.bytes() as u64;
         let offset = aligned(self.end.max(ALIGN));
         self.end = offset + ALIGN + bytes;
         self.entries.push(Entry { data, bytes, offset });
@@ -62,19 +126,22 @@ impl Blob {
             out.write_all(&[0; ALIGN as usize][..padding]).map_err(io)?;
             let mut metadata = [0; ALIGN as usize];
             metadata[..4].copy_from_slice(&SENTINEL.to_le_bytes());
-            metadata[4..8].copy_from_slice(&FLOAT32.to_le_bytes());
+            metadata[4..8].copy_from_slice(&entry.data.blob().to_le_bytes());
             metadata[8..16].copy_from_slice(&entry.bytes.to_le_bytes());
             metadata[16..24].copy_from_slice(&(entry.offset + ALIGN).to_le_bytes());
             out.write_all(&metadata).map_err(io)?;
             match &entry.data {
-                BlobData::Bytes(bytes) => out.write_all(bytes).map_err(io)?,
-                &BlobData::Constant { index, start } => {
-                    let bytes = constants(index).map_err(|source| Error::Constant { index, source })?;
-                    let end = start + entry.bytes;
-                    let Some(part) = bytes.get(start as usize..end as usize) else {
-                        return Err(wrong_size(index, bytes.len(), end));
-                    };
-                    out.write_all(part).map_err(io)?;
+                BlobData::Bytes(bytes, _) => out.write_all(bytes).map_err(io)?,
+                BlobData::Constant(elements, form) => {
+                    let end = elements.start + elements.count;
+                    for start in (elements.start..end).step_by(CHUNK) {
+                        let range = start..end.min(start + CHUNK);
+                        let bytes = constant(constants, elements.index, elements.from, range)?;
+                        let encoded = form.encode(elements.from, &bytes).map_err(|reason| {
+                            Error::Constant { index: elements.index, source: io::Error::other(reason) }
+                        })?;
+                        out.write_all(&encoded).map_err(io)?;
+                    }
                 }
             }
             at = entry.offset + ALIGN + entry.bytes;
@@ -83,15 +150,21 @@ impl Blob {
     }
 }
 
-/// The bytes of a constant, which have to be as many as its dtype and shape say.
-pub(crate) fn constant(constants: &Constants<'_>, index: usize, bytes: u64) -> Result<Vec<u8>> {
-    let had = constants(index).map_err(|source| Error::Constant { index, source })?;
-    if had.len() as u64 == bytes { Ok(had) } else { Err(wrong_size(index, had.len(), bytes)) }
-}
-
-fn wrong_size(index: usize, had: usize, needed: u64) -> Error {
-    let message = format!("has {had} bytes, the graph reads {needed}");
-    Error::Constant { index, source: io::Error::new(io::ErrorKind::InvalidData, message) }
+/// The bytes of elements of a constant, which have to be as many as its dtype says.
+pub(crate) fn constant(
+    constants: &Constants<'_>,
+    index: usize,
+    dtype: DType,
+    range: Range<usize>,
+) -> Result<Vec<u8>> {
+    let needed = rustorch_core::packed_bytes(dtype, range.len());
+    let shown = format!("elements {} to {}", range.start, range.end);
+    let had = constants(index, range).map_err(|source| Error::Constant { index, source })?;
+    if had.len() == needed {
+        return Ok(had);
+    }
+    let message = format!("{shown} have {} bytes, the graph reads {needed}", had.len());
+    Err(Error::Constant { index, source: io::Error::new(io::ErrorKind::InvalidData, message) })
 }
 
 fn aligned(n: u64) -> u64 {

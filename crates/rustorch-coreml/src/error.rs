@@ -17,6 +17,9 @@ pub enum Error {
     /// Parts of the graph have no form in a Core ML program: all of them.
     #[error("the graph has no form as a Core ML program{}", Lines(.0))]
     Declined(Vec<Declined>),
+    /// The options cannot be followed: why.
+    #[error("{0}")]
+    Options(String),
     /// The bytes of a constant could not be had.
     #[error("constant {index} of the graph: {source}")]
     Constant {

@@ -1,8 +1,9 @@
 //! The folder `.mlpackage`: a manifest, the model, its weights.
 
 use crate::blob::{Blob, Constants};
+use crate::builder::Specification;
 use crate::emit;
-use crate::{Error, Result};
+use crate::{CoreMlOptions, Error, Function, Result};
 use prost::Message;
 use rustorch_core::Graph;
 use sha2::{Digest, Sha256};
@@ -28,8 +29,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// graph.nodes.push(Node::new(Op::from(UnaryOp::Exp), [graph.whole(x)], [y]));
 /// graph.outputs.push(graph.whole(y));
 ///
-/// // Of a graph with constants: the bytes of each, by its index.
-/// let constants = |_| unreachable!("the graph has no constants");
+/// // Of a graph with constants: the bytes of elements of each.
+/// let constants = |_, _| unreachable!("the graph has no constants");
 /// let package = Package::new(&graph, &constants)?;
 /// assert_eq!(package.specification_version(), 6);
 /// package.write(&path)?;
@@ -39,6 +40,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Package<'a> {
     model: Vec<u8>,
     blob: Blob,
+    specification: Specification,
     constants: &'a Constants<'a>,
 }
 
@@ -51,14 +53,35 @@ impl<'a> Package<'a> {
     /// [`Error::Graph`] if the graph is not valid, [`Error::Declined`] with everything that has no form in a program, or
     /// [`Error::Constant`].
     pub fn new(graph: &Graph, constants: &'a Constants<'a>) -> Result<Package<'a>> {
-        graph.verify()?;
-        let (model, blob) = emit::program(graph, constants)?;
-        Ok(Package { model: model.encode_to_vec(), blob, constants })
+        Package::with_options(graph, constants, &CoreMlOptions::default())
     }
 
-    /// The lowest version of Core ML's model format that has all of it, which systems from macOS 12 and iOS 15 on read.
+    /// As [`new`](Self::new), with options. The graph's states become states of Core ML, `state_0`, .., which are `f16` and hold zeros until a run writes them.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new), and [`Error::Options`].
+    pub fn with_options(
+        graph: &Graph,
+        constants: &'a Constants<'a>,
+        options: &CoreMlOptions,
+    ) -> Result<Package<'a>> {
+        Package::of_functions(&[Function::new("main", graph, options.clone())], constants)
+    }
+
+    /// A package of functions, which share constants and states (specification 9, unless `main` is the only one). Programs load the first if they name none.
+    ///
+    /// # Errors
+    /// Those of [`with_options`](Self::with_options), or [`Error::Options`] if functions do not go together: it says why.
+    pub fn of_functions(functions: &[Function<'_>], constants: &'a Constants<'a>) -> Result<Package<'a>> {
+        Function::check(functions)?;
+        let (model, blob, specification) = emit::program(functions, constants)?;
+        Ok(Package { model: model.encode_to_vec(), blob, specification, constants })
+    }
+
+    /// The lowest version of Core ML's model format that has all of it: 6, which systems from macOS 12 and iOS 15 on read; 7 with `f16` inputs or
+    /// outputs, from macOS 13 and iOS 16 on; 9 with states, weights in blocks or several functions, from macOS 15 and iOS 18 on.
     pub fn specification_version(&self) -> i32 {
-        emit::SPECIFICATION
+        self.specification.number()
     }
 
     /// The hash of all that is written: equal graphs with equal constants have equal packages.

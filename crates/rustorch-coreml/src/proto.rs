@@ -23,6 +23,35 @@ pub(crate) struct ModelDescription {
     pub input: Vec<FeatureDescription>,
     #[prost(message, repeated, tag = "10")]
     pub output: Vec<FeatureDescription>,
+    #[prost(message, repeated, tag = "13")]
+    pub state: Vec<FeatureDescription>,
+    /// In place of the above, where there are several functions.
+    #[prost(message, repeated, tag = "20")]
+    pub functions: Vec<FunctionDescription>,
+    #[prost(string, tag = "21")]
+    pub default_function_name: String,
+    #[prost(message, optional, tag = "100")]
+    pub metadata: Option<Metadata>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FunctionDescription {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(message, repeated, tag = "2")]
+    pub input: Vec<FeatureDescription>,
+    #[prost(message, repeated, tag = "3")]
+    pub output: Vec<FeatureDescription>,
+    #[prost(message, repeated, tag = "6")]
+    pub state: Vec<FeatureDescription>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Metadata {
+    #[prost(string, tag = "1")]
+    pub short_description: String,
+    #[prost(btree_map = "string, string", tag = "100")]
+    pub user_defined: BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -37,17 +66,27 @@ pub(crate) struct FeatureDescription {
 pub(crate) struct FeatureType {
     #[prost(message, optional, tag = "5")]
     pub multi_array: Option<ArrayFeatureType>,
+    #[prost(message, optional, tag = "8")]
+    pub state: Option<StateFeatureType>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StateFeatureType {
+    #[prost(message, optional, tag = "1")]
+    pub array: Option<ArrayFeatureType>,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ArrayFeatureType {
     #[prost(int64, repeated, tag = "1")]
     pub shape: Vec<i64>,
-    /// [`ARRAY_F32`] or [`ARRAY_I32`].
+    /// [`ARRAY_F16`], [`ARRAY_F32`] or [`ARRAY_I32`].
     #[prost(int32, tag = "2")]
     pub data_type: i32,
 }
 
+/// `ArrayFeatureType.ArrayDataType.FLOAT16`.
+pub(crate) const ARRAY_F16: i32 = 0x10000 | 16;
 /// `ArrayFeatureType.ArrayDataType.FLOAT32`.
 pub(crate) const ARRAY_F32: i32 = 0x10000 | 32;
 /// `ArrayFeatureType.ArrayDataType.INT32`.
@@ -102,6 +141,8 @@ pub(crate) struct Argument {
 pub(crate) struct Binding {
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
+    #[prost(message, optional, tag = "2")]
+    pub value: Option<Value>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -116,6 +157,14 @@ pub(crate) struct NamedValueType {
 pub(crate) struct ValueType {
     #[prost(message, optional, tag = "1")]
     pub tensor: Option<TensorType>,
+    #[prost(message, optional, boxed, tag = "5")]
+    pub state: Option<Box<StateType>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StateType {
+    #[prost(message, optional, boxed, tag = "1")]
+    pub wrapped: Option<Box<ValueType>>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -133,10 +182,18 @@ pub(crate) struct TensorType {
 pub(crate) const BOOL: i32 = 1;
 /// `DataType.STRING`.
 pub(crate) const STRING: i32 = 2;
+/// `DataType.FLOAT16`.
+pub(crate) const FLOAT16: i32 = 10;
 /// `DataType.FLOAT32`.
 pub(crate) const FLOAT32: i32 = 11;
+/// `DataType.INT8`.
+pub(crate) const INT8: i32 = 21;
 /// `DataType.INT32`.
 pub(crate) const INT32: i32 = 23;
+/// `DataType.INT4`.
+pub(crate) const INT4: i32 = 25;
+/// `DataType.UINT4`.
+pub(crate) const UINT4: i32 = 35;
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Dimension {
@@ -184,6 +241,9 @@ pub(crate) struct TensorValue {
     pub bools: Option<Bools>,
     #[prost(message, optional, tag = "4")]
     pub strings: Option<Strings>,
+    /// 16-bit floats, little-endian.
+    #[prost(message, optional, tag = "7")]
+    pub bytes: Option<Bytes>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -208,4 +268,10 @@ pub(crate) struct Bools {
 pub(crate) struct Strings {
     #[prost(string, repeated, tag = "1")]
     pub values: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Bytes {
+    #[prost(bytes = "vec", tag = "1")]
+    pub values: Vec<u8>,
 }

@@ -2,7 +2,7 @@
 
 use super::values::{interval, positive, threads};
 use super::{DeviceArgs, ModelArgs};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use rustorch::Device;
 use rustorch_hub::ModelName;
 use std::path::PathBuf;
@@ -44,6 +44,55 @@ pub(crate) struct GraphArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExportArgs {
+    #[command(subcommand)]
+    pub(crate) format: ExportFormat,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ExportFormat {
+    /// A Core ML package that decodes tokens, with a cache of keys and values as its states (macOS 15, iOS 18)
+    Coreml(CoremlArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CoremlArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// The package to write, a folder that is not there yet
+    #[arg(short, long, value_name = "FOLDER.mlpackage")]
+    pub(crate) output: PathBuf,
+    /// Tokens that the cache of keys and values holds
+    #[arg(short, long, value_name = "N", visible_alias = "ctx-size", default_value_t = 4096, value_parser = positive)]
+    pub(crate) context: usize,
+    /// Functions besides `decode` that read so many tokens of a prompt at once: `prompt_64`, ..
+    #[arg(short, long, value_name = "N,..", value_delimiter = ',', value_parser = positive)]
+    pub(crate) prompt: Vec<usize>,
+    /// What the program computes in, and its weights' dtype; the Neural Engine knows f16 alone
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) precision: Precision,
+    /// What becomes of weights of block types (Q4_K, ..): blocks, where Core ML has a form of them, or f16
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) weights: Weights,
+}
+
+/// What becomes of weights of block types.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Weights {
+    #[default]
+    Blocks,
+    F16,
+}
+
+/// What a program computes in.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Precision {
+    #[default]
+    F16,
+    F32,
 }
 
 #[derive(Args, Debug)]

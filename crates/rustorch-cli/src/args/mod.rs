@@ -11,8 +11,9 @@ mod sampling;
 mod values;
 
 pub(crate) use commands::{
-    ArchitecturesArgs, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, DevicesArgs, ExplainArgs,
-    GraphArgs, InspectArgs, PlanArgs, PullArgs, TokenizeArgs,
+    ArchitecturesArgs, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, CoremlArgs, DevicesArgs,
+    ExplainArgs, ExportArgs, ExportFormat, GraphArgs, InspectArgs, PlanArgs, Precision, PullArgs,
+    TokenizeArgs, Weights,
 };
 pub(crate) use embedding::{EmbedArgs, RerankArgs, VectorFormat};
 pub(crate) use evaluate::{ImatrixArgs, PerplexityArgs, TextArgs};
@@ -101,6 +102,8 @@ pub(crate) enum Command {
     Graph(GraphArgs),
     /// Show which device is expected to run which operation of these graphs, and why not another
     Plan(PlanArgs),
+    /// Write a model for other runtimes
+    Export(ExportArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }

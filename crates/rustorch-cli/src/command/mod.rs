@@ -8,6 +8,7 @@ pub(crate) mod convert;
 pub(crate) mod devices;
 pub(crate) mod embed;
 pub(crate) mod explain;
+pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod graph;
 pub(crate) mod imatrix;

@@ -22,6 +22,7 @@ mod embed;
 mod environment;
 mod errors;
 mod evaluate;
+mod export;
 mod files;
 mod generate;
 mod graph;

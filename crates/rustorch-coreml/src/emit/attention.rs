@@ -1,8 +1,39 @@
 //! Scaled dot-product attention, of matmuls and a softmax.
 
-use super::{Emit, Emitter};
-use crate::builder::Var;
-use rustorch_core::{Attention, DType, Node};
+use super::{Emit, Emitter, MAX_MADE};
+use crate::builder::{Data, Var};
+use rustorch_core::{Attention, CachedAttention, DType, Node};
+
+/// The shape of an attention.
+struct Heads {
+    /// The dimensions before the heads.
+    lead: Vec<usize>,
+    heads: usize,
+    kv_heads: usize,
+    m: usize,
+    n: usize,
+}
+
+impl Heads {
+    fn of(q: &Var, k: &Var) -> Heads {
+        let lead = q.ndim() - 3;
+        let (heads, m, kv_heads, n) = (q.dims[lead], q.dims[lead + 1], k.dims[lead], k.dims[lead + 1]);
+        Heads { lead: q.dims[..lead].to_vec(), heads, kv_heads, m, n }
+    }
+
+    fn each(&self, columns: usize) -> Vec<usize> {
+        let mut dims = self.lead.clone();
+        dims.extend([self.heads, self.m, columns]);
+        dims
+    }
+
+    /// Consecutive query heads share a head of keys: their rows follow each other.
+    fn grouped(&self, columns: usize) -> Vec<usize> {
+        let mut dims = self.lead.clone();
+        dims.extend([self.kv_heads, self.heads / self.kv_heads * self.m, columns]);
+        dims
+    }
+}
 
 impl Emitter<'_> {
     pub(super) fn attention(&mut self, op: &Attention, node: &Node) -> Emit {
@@ -12,25 +43,15 @@ impl Emitter<'_> {
         if op.dropout.is_some() {
             return Err("dropout draws random numbers; switch the model to evaluation first".into());
         }
-        let (q, k, v) = (self.arg(node, 0)?, self.arg(node, 1)?, self.arg(node, 2)?);
-        let lead = q.ndim() - 3;
-        let (heads, m, kv_heads, n) = (q.dims[lead], q.dims[lead + 1], k.dims[lead], k.dims[lead + 1]);
-        let with = |heads: usize, rows: usize, columns: usize| {
-            let mut dims = q.dims[..lead].to_vec();
-            dims.extend([heads, rows, columns]);
-            dims
-        };
-        // Consecutive query heads share a head of keys: their rows follow each other.
-        let rows = heads / kv_heads * m;
-        let grouped = self.reshape(&q, &with(kv_heads, rows, q.dims[lead + 2]));
-        let scores = self.product(&grouped, false, &k, true, &with(kv_heads, rows, n));
-        let scores = self.reshape(&scores, &with(heads, m, n));
-        let mut scores = self.bin_f32("mul", &scores, op.scale);
-        if let Some(cap) = op.softcap {
-            let scaled = self.bin_f32("mul", &scores, 1.0 / cap);
-            let tanh = self.un("tanh", &scaled);
-            scores = self.bin_f32("mul", &tanh, cap);
+        if op.rounds_to_f16(node.args[0].dtype, node.args[1].dtype) {
+            return Err(super::GGML.into());
         }
+        let (q, k, v) = (self.arg(node, 0)?, self.arg(node, 1)?, self.arg(node, 2)?);
+        // A cache of fewer bits than the queries.
+        let (k, v) = (self.float_as(&k, q.dtype), self.float_as(&v, q.dtype));
+        let heads = Heads::of(&q, &k);
+        let mut scores = self.scores(op, &q, &k, &heads);
+        let (m, n) = (heads.m, heads.n);
         // A query that sees nothing gives zeros, of which a softmax knows nothing.
         let mut may_see_nothing = false;
         if op.causal.is_some() || op.window.is_some() {
@@ -49,16 +70,78 @@ impl Emitter<'_> {
             may_see_nothing = true;
             scores = match mask.dtype {
                 DType::Bool => self.masked(&scores, &mask),
-                _ => self.bin("add", &scores, &mask),
+                _ => {
+                    let mask = self.as_f32(&mask);
+                    self.bin("add", &scores, &mask)
+                }
             };
         }
-        let axis = lead + 2;
+        Ok(self.attend(&scores, may_see_nothing, &v, &heads))
+    }
+
+    /// Attention over a cache, where the position of the first query is data.
+    pub(super) fn cached_attention(&mut self, op: &CachedAttention, node: &Node) -> Emit {
+        let op = &op.attention;
+        if op.lse {
+            return Err("the log-sum-exp is for gradients; capture the function without them".into());
+        }
+        if op.rounds_to_f16(node.args[0].dtype, node.args[1].dtype) {
+            return Err(super::GGML.into());
+        }
+        let (q, k, v) = (self.arg(node, 0)?, self.arg(node, 1)?, self.arg(node, 2)?);
+        let (k, v) = (self.float_as(&k, q.dtype), self.float_as(&v, q.dtype));
+        let heads = Heads::of(&q, &k);
+        let scores = self.scores(op, &q, &k, &heads);
+        let (m, n) = (heads.m, heads.n);
+        if m > MAX_MADE || n > MAX_MADE {
+            return Err(format!("its mask of {m} x {n} is too large").into());
+        }
+        // Query `i` is at `position + i`.
+        let position = self.index_arg(node, 3, n)?;
+        let zero = self.int(0);
+        let position = self.bin("maximum", &position, &zero);
+        let counted = |len: usize| (0..len as i32).collect::<Vec<i32>>();
+        let (rows, columns) =
+            (self.b.tensor(Data::I32(counted(m)), &[m, 1]), self.b.tensor(Data::I32(counted(n)), &[1, n]));
+        let at = self.bin("add", &rows, &position);
+        let mut sees = self.b.op("less_equal", &[("x", &columns), ("y", &at)], DType::Bool, &[m, n]);
+        if let Some(window) = op.window {
+            let window = i32::try_from(window.min(n + m)).map_err(|_| "a window that does not fit i32")?;
+            let window = self.int(window);
+            let end = self.bin("add", &columns, &window);
+            let is_near = self.b.op("greater", &[("x", &end), ("y", &at)], DType::Bool, &[m, n]);
+            sees = self.bin("logical_and", &sees, &is_near);
+        }
+        let scores = self.masked(&scores, &sees);
+        // Behind the cache's end, a window may hold no key.
+        Ok(self.attend(&scores, op.window.is_some(), &v, &heads))
+    }
+
+    /// Scaled scores in `f32`, `[.., heads, m, n]`.
+    fn scores(&mut self, op: &Attention, q: &Var, k: &Var, heads: &Heads) -> Var {
+        let grouped = self.reshape(q, &heads.grouped(q.dims[heads.lead.len() + 2]));
+        // In `f16` the scores may be too large before they are scaled.
+        let first = if q.dtype == DType::F16 { self.bin_float("mul", &grouped, op.scale) } else { grouped };
+        let scores = self.product(&first, false, k, true, &heads.grouped(heads.n));
+        let scores = self.as_f32(&scores);
+        let scores = self.reshape(&scores, &heads.each(heads.n));
+        let scores = if q.dtype == DType::F16 { scores } else { self.bin_float("mul", &scores, op.scale) };
+        let Some(cap) = op.softcap else { return scores };
+        let scaled = self.bin_float("mul", &scores, 1.0 / cap);
+        let tanh = self.un("tanh", &scaled);
+        self.bin_float("mul", &tanh, cap)
+    }
+
+    /// Values weighted by the softmax of scores.
+    fn attend(&mut self, scores: &Var, may_see_nothing: bool, v: &Var, heads: &Heads) -> Var {
+        let axis = heads.lead.len() + 2;
         let weights =
-            if may_see_nothing { self.weights(&scores, axis) } else { self.softmax_of(&scores, axis) };
-        let weights = self.reshape(&weights, &with(kv_heads, rows, n));
-        let e = v.dims[lead + 2];
-        let out = self.product(&weights, false, &v, false, &with(kv_heads, rows, e));
-        Ok(self.reshape(&out, &with(heads, m, e)))
+            if may_see_nothing { self.weights(scores, axis) } else { self.softmax_of(scores, axis) };
+        let weights = self.float_as(&weights, v.dtype);
+        let weights = self.reshape(&weights, &heads.grouped(heads.n));
+        let e = v.dims[axis];
+        let out = self.product(&weights, false, v, false, &heads.grouped(e));
+        self.reshape(&out, &heads.each(e))
     }
 
     /// Scores where a mask holds, else −∞.

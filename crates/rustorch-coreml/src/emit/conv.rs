@@ -2,7 +2,7 @@
 
 use super::{Emit, Emitter, small};
 use crate::builder::Var;
-use rustorch_core::{Conv, ConvBackwardData, ConvParams, DType, Node};
+use rustorch_core::{Conv, ConvBackwardData, ConvParams, Node};
 
 impl Emitter<'_> {
     pub(super) fn conv(&mut self, op: &Conv, node: &Node) -> Emit {
@@ -50,7 +50,7 @@ impl Emitter<'_> {
         // MIL takes a constant only.
         inputs.extend(bias.iter().filter(|bias| bias.is_const).map(|bias| ("bias", bias)));
         let dims = self.result_dims(node, 0);
-        let y = self.b.op(ty, &inputs, DType::F32, &dims);
+        let y = self.b.op(ty, &inputs, x.dtype, &dims);
         Ok(match bias.filter(|bias| !bias.is_const) {
             Some(bias) => {
                 let bias = self.per_channel(&bias, dims.len());

@@ -1,8 +1,8 @@
 //! Lookups, concatenation, padding, triangles.
 
 use super::{Emit, Emitter, MAX_MADE, range};
-use crate::builder::{Data, Var};
-use rustorch_core::{Concat, DType, Gather, Node, Pad, Tri};
+use crate::builder::{Data, Specification, Var};
+use rustorch_core::{Concat, DType, Gather, Node, Pad, SliceUpdate, Tri};
 
 const BOOLEANS: &str = "of booleans is not built; cast to i32";
 
@@ -17,7 +17,10 @@ impl Emitter<'_> {
         let y = self.take_along(&x, &indices, axis);
         // Ids without dimensions have one here.
         let dims = self.result_dims(node, 0);
-        Ok(self.reshape(&y, &dims))
+        let y = self.reshape(&y, &dims);
+        // Rows of a table of 16 bits or blocks may be `f32`.
+        let dtype = self.result_dtype(node);
+        Ok(if y.dtype.is_float() { self.float_as(&y, dtype) } else { y })
     }
 
     /// `gather` in MIL. Booleans go through integers.
@@ -68,20 +71,53 @@ impl Emitter<'_> {
         Ok(self.b.op("concat", &inputs, parts[0].dtype, &dims).with_range(bounds))
     }
 
+    /// Elements along an axis in place of others, from a place on that is data.
+    pub(super) fn slice_update(&mut self, op: &SliceUpdate, node: &Node) -> Emit {
+        let (x, update) = (self.arg(node, 0)?, self.arg(node, 1)?);
+        if !x.dtype.is_float() {
+            return Err("of integers and booleans is not built".into());
+        }
+        let start = self.index_arg(node, 2, x.dims[op.axis])?;
+        let (zero, last) = (self.int(0), self.b.int(x.dims[op.axis] - update.dims[op.axis]));
+        let start = self.bin("maximum", &start, &zero);
+        let start = self.bin("minimum", &start, &last);
+        let len = self.b.int(update.dims[op.axis]);
+        let stop = self.bin("add", &start, &len);
+        let (before, after) = (vec![0; op.axis], vec![0; x.ndim() - op.axis - 1]);
+        let begin = self.place(&before, &start, &after);
+        let end = self.place(&x.dims[..op.axis], &stop, &x.dims[op.axis + 1..]);
+        self.b.requires(Specification::V9);
+        let inputs = [("x", &x), ("update", &update), ("begin", &begin), ("end", &end)];
+        Ok(self.b.op("slice_update", &inputs, x.dtype, &x.dims))
+    }
+
+    /// Constants, a value, and constants as one vector of integers.
+    fn place(&mut self, before: &[usize], at: &Var, after: &[usize]) -> Var {
+        let mut ints = |values: &[usize]| (!values.is_empty()).then(|| self.b.ints(values));
+        let (first, last) = (ints(before), ints(after));
+        let (axis, no) = (self.int(0), self.b.bool(false));
+        let mut inputs = Vec::with_capacity(5);
+        inputs.extend(first.iter().map(|values| ("values", values)));
+        inputs.push(("values", at));
+        inputs.extend(last.iter().map(|values| ("values", values)));
+        inputs.extend([("axis", &axis), ("interleave", &no)]);
+        self.b.op("concat", &inputs, DType::I32, &[before.len() + 1 + after.len()])
+    }
+
     pub(super) fn pad(&mut self, op: &Pad, node: &Node) -> Emit {
         let x = self.arg(node, 0)?;
-        if x.dtype != DType::F32 {
+        if !x.dtype.is_float() {
             return Err("MIL pads floats only; cast to f32".into());
         }
         if op.widths.is_empty() {
             return Ok(x);
         }
         let widths: Vec<usize> = op.widths.iter().flat_map(|&(before, after)| [before, after]).collect();
-        let (value, _) = self.scalar(op.value, DType::F32)?;
+        let (value, _) = self.scalar(op.value, x.dtype)?;
         let (pad, mode) = (self.b.ints(&widths), self.b.str("constant"));
         let dims = self.result_dims(node, 0);
         let inputs = [("x", &x), ("pad", &pad), ("mode", &mode), ("constant_val", &value)];
-        Ok(self.b.op("pad", &inputs, DType::F32, &dims))
+        Ok(self.b.op("pad", &inputs, x.dtype, &dims))
     }
 
     pub(super) fn tri(&mut self, op: &Tri, node: &Node) -> Emit {
@@ -94,7 +130,7 @@ impl Emitter<'_> {
         if x.dtype == DType::Bool {
             return Ok(self.bin("logical_and", &x, &mask));
         }
-        let zero = if x.dtype == DType::F32 { self.b.f32(0.0) } else { self.int(0) };
+        let zero = if x.dtype.is_float() { self.b.float(0.0, &x) } else { self.int(0) };
         let y = self.select(&mask, &x, &zero, &x.dims);
         Ok(y.with_range(range::either(x.range, Some((0, 0)))))
     }

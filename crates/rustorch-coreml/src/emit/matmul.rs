@@ -3,15 +3,20 @@
 use super::{Emit, Emitter, MAX_MADE, known};
 use crate::builder::Var;
 use crate::layout;
-use rustorch_core::{DType, MatMul, Node};
+use rustorch_core::{MatMul, Node, Numerics};
 
 impl Emitter<'_> {
     pub(super) fn matmul(&mut self, op: &MatMul, node: &Node) -> Emit {
         let (a, transpose_a) = self.matrix(node, 0)?;
         let (b, transpose_b) = self.matrix(node, 1)?;
-        if a.dtype != DType::F32 {
+        if !a.dtype.is_float() {
             return Err("a matmul of integers is not built; cast to f32".into());
         }
+        if node.args[0].dtype != node.args[1].dtype && op.numerics == Numerics::Ggml {
+            return Err(super::GGML.into());
+        }
+        // A weight of fewer bits.
+        let b = self.float_as(&b, a.dtype);
         let dims = self.result_dims(node, 0);
         let mut y = self.product(&a, transpose_a, &b, transpose_b, &dims);
         if let Some(bias) = self.optional_arg(node, 2)? {
@@ -33,7 +38,7 @@ impl Emitter<'_> {
     ) -> Var {
         let (x, y) = (self.b.bool(transpose_a), self.b.bool(transpose_b));
         let inputs = [("x", a), ("y", b), ("transpose_x", &x), ("transpose_y", &y)];
-        self.b.op("matmul", &inputs, DType::F32, dims)
+        self.b.op("matmul", &inputs, a.dtype, dims)
     }
 
     /// A matrix, or its transpose where that is the shorter chain of operations.
@@ -43,8 +48,8 @@ impl Emitter<'_> {
         let transposed = operand.layout.transpose(rank - 2, rank - 1)?;
         let value = &self.graph.values[operand.value.index()];
         let steps = |layout| layout::chain(value.shape.dims(), layout, MAX_MADE).map(|steps| steps.len());
-        let is_expressible = super::expressible(value.dtype, value.shape.dims()).is_ok()
-            && super::expressible(operand.dtype, operand.layout.dims()).is_ok();
+        let is_expressible = super::expressible_constant(value.dtype, value.shape.dims()).is_ok()
+            && super::expressible_constant(operand.dtype, operand.layout.dims()).is_ok();
         if is_expressible && steps(&transposed) < steps(&operand.layout) && steps(&transposed).is_some() {
             let var = self.view(operand.value, operand.dtype, &transposed)?;
             known(&var, &format!("argument {i}"))?;

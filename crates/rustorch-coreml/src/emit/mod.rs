@@ -1,6 +1,7 @@
 //! Graphs as programs: an emitter for each operation, or the reason why it has none.
 
 mod attention;
+mod border;
 mod conv;
 mod index;
 mod matmul;
@@ -13,18 +14,17 @@ mod reduce;
 mod rope;
 
 use crate::blob::{Blob, Constants};
-use crate::builder::{Builder, Data, Var};
+use crate::builder::{self, Builder, Data, Shared, Specification, Var};
+use crate::float::FloatDtype;
 use crate::layout::MAX_RANK;
 use crate::proto::Model;
-use crate::{Declined, Error, Result};
+use crate::{CoreMlOptions, Declined, Error, Function, Result};
 use rustorch_core::{DType, Graph, GraphOperand, Layout, Node, Op, Scalar, Source, ValueId};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
-/// The version of the model format: all operations that are emitted stand in the first one that has ML Programs.
-pub(crate) const SPECIFICATION: i32 = 6;
-/// The operation set of that version.
-const OPSET: &str = "CoreML5";
+/// Why operations with ggml's roundings have no form.
+const GGML: &str = "rounds as ggml does, which has no form; capture with `Numerics::F32`";
 /// The most elements of a constant that the program computes with but the graph does not have: masks, indices, positions.
 const MAX_MADE: usize = 1 << 20;
 
@@ -61,12 +61,52 @@ type Emit<T = Var> = std::result::Result<T, Reason>;
 /// The results of a node.
 type Results = SmallVec<[Var; 1]>;
 
-/// The program of a graph that is valid.
-pub(crate) fn program(graph: &Graph, constants: &Constants<'_>) -> Result<(Model, Blob)> {
+/// The program of functions whose graphs are valid, one at least, its weights, and the version that it needs.
+pub(crate) fn program(
+    functions: &[Function<'_>],
+    constants: &Constants<'_>,
+) -> Result<(Model, Blob, Specification)> {
+    let (mut shared, mut made, mut declined) = (Shared::default(), Vec::new(), Vec::new());
+    if !builder::is_plain(functions.iter().map(|function| function.name.as_str())) {
+        shared.specification = Specification::V9;
+    }
+    for function in functions {
+        let (emitted, next, reasons) = emit_function(function, constants, shared)?;
+        shared = next;
+        for mut reason in reasons {
+            if functions.len() > 1 {
+                reason.place = format!("{}, {}", function.name, reason.place);
+            }
+            declined.push(reason);
+        }
+        if let Some(state) = made.iter().find_map(|other| emitted.other_state(other)) {
+            let (name, state) = (&function.name, state.to_owned());
+            let message = format!("{state} of {name} has another shape than in a function before it");
+            return Err(Error::Options(message));
+        }
+        made.push(emitted);
+    }
+    if !declined.is_empty() {
+        return Err(Error::Declined(declined));
+    }
+    let metadata = functions.first().and_then(|function| function.options.metadata());
+    let Shared { blob, specification, .. } = shared;
+    Ok((builder::model(made, specification, metadata), blob, specification))
+}
+
+/// A function, and what declines in it.
+fn emit_function(
+    function: &Function<'_>,
+    constants: &Constants<'_>,
+    shared: Shared,
+) -> Result<(builder::Function, Shared, Vec<Declined>)> {
+    let graph = function.graph;
     let mut emitter = Emitter {
+        function,
         graph,
         constants,
-        b: Builder::default(),
+        options: &function.options,
+        b: Builder::beside(shared),
         values: vec![None; graph.values.len()],
         views: HashMap::new(),
         reads: reads(graph),
@@ -80,10 +120,11 @@ pub(crate) fn program(graph: &Graph, constants: &Constants<'_>) -> Result<(Model
         Reason::Operand => Ok(()),
         Reason::Failed(error) => Err(error),
     };
-    for (i, _) in graph.states.iter().enumerate() {
-        let reason =
-            "a run changes a tensor, and programs with states are not built; return the new value instead";
-        decline(format!("state {i}"), reason.into())?;
+    for (i, state) in graph.states.iter().enumerate() {
+        if let Err(reason) = emitter.state(i, state.first) {
+            decline(format!("state {i}"), reason)?;
+            emitter.stand_in(state.first);
+        }
     }
     for (i, &id) in graph.inputs.iter().enumerate() {
         emitter.input(i, id).or_else(|reason| decline(format!("input {i}"), reason))?;
@@ -91,23 +132,18 @@ pub(crate) fn program(graph: &Graph, constants: &Constants<'_>) -> Result<(Model
     for (n, node) in graph.nodes.iter().enumerate() {
         if let Err(reason) = emitter.node(node) {
             decline(format!("node {n}: {}", node.op.name()), reason)?;
-            emitter.stand_in(node);
+            node.results.iter().for_each(|result| emitter.stand_in(result.value));
         }
     }
     if graph.outputs.is_empty() {
         decline("outputs".to_owned(), "a program returns something".into())?;
     }
     for (i, output) in graph.outputs.iter().enumerate() {
-        let emitted = emitter.operand(output).and_then(|var| {
-            let named = known(&var, "the result");
-            named.map(|()| emitter.b.output(&var, format!("output_{i}")))
-        });
+        let emitted = emitter.output(i, output);
         emitted.or_else(|reason| decline(format!("output {i}"), reason))?;
     }
-    if !declined.is_empty() {
-        return Err(Error::Declined(declined));
-    }
-    Ok(emitter.b.finish(SPECIFICATION, OPSET))
+    let (emitted, shared) = emitter.b.finish(function.name.clone());
+    Ok((emitted, shared, declined))
 }
 
 /// Which values some node or output reads.
@@ -132,8 +168,10 @@ fn known(var: &Var, what: &str) -> Emit<()> {
 }
 
 struct Emitter<'g> {
+    function: &'g Function<'g>,
     graph: &'g Graph,
     constants: &'g Constants<'g>,
+    options: &'g CoreMlOptions,
     b: Builder,
     /// What stands for each value, as far as it has been emitted.
     values: Vec<Option<Var>>,
@@ -142,21 +180,24 @@ struct Emitter<'g> {
 }
 
 impl Emitter<'_> {
-    fn input(&mut self, i: usize, id: ValueId) -> Emit<()> {
-        let value = &self.graph.values[id.index()];
-        expressible(value.dtype, value.shape.dims())?;
-        let name = format!("input_{i}");
-        let dims = at_least_one(value.shape.dims());
-        let var = match value.dtype {
-            DType::Bool => {
-                let given = self.b.input(name, DType::I32, dims.clone());
-                let zero = self.int(0);
-                self.b.op("not_equal", &[("x", &given), ("y", &zero)], DType::Bool, &dims)
-            }
-            dtype => self.b.input(name, dtype, dims),
-        };
-        self.values[id.index()] = Some(var);
-        Ok(())
+    /// The dtype in the program of a dtype of the graph.
+    fn program_dtype(&self, dtype: DType) -> DType {
+        self.float_dtype(dtype).map_or(dtype, FloatDtype::dtype)
+    }
+
+    /// The dtype in the program of a dtype of floats or blocks.
+    fn float_dtype(&self, dtype: DType) -> Option<FloatDtype> {
+        match dtype {
+            DType::F16 => Some(FloatDtype::F16),
+            DType::F32 | DType::BF16 | DType::Quant(_) if self.options.allow_f16 => Some(FloatDtype::F16),
+            DType::F32 | DType::BF16 | DType::Quant(_) => Some(FloatDtype::F32),
+            _ => None,
+        }
+    }
+
+    /// The dtype in the program of a node's first result.
+    fn result_dtype(&self, node: &Node) -> DType {
+        self.program_dtype(self.graph.values[node.results[0].value.index()].dtype)
     }
 
     fn node(&mut self, node: &Node) -> Emit<()> {
@@ -170,30 +211,30 @@ impl Emitter<'_> {
             expressible(value.dtype, value.shape.dims())?;
             // Nothing else would tell of an emitter that computes another shape.
             let dims = self.result_dims(node, i);
-            if var.dims != dims || var.dtype != value.dtype {
+            let dtype = self.program_dtype(value.dtype);
+            if var.dims != dims || var.dtype != dtype {
                 return Err(format!(
                     "has the form {:?} {:?} in place of {:?} {dims:?}; this is a bug of rustorch-coreml",
-                    var.dtype, var.dims, value.dtype
+                    var.dtype, var.dims, dtype
                 )
                 .into());
             }
             if let Some(into) = &result.into {
                 var = self.overwritten(&var, into)?;
             }
+            var = self.written(result.value, var)?;
             self.values[result.value.index()] = Some(var);
         }
         Ok(())
     }
 
-    /// Values in the place of the results of a node that declined, so that what reads them is looked at, too. The program is given up.
-    fn stand_in(&mut self, node: &Node) {
-        for result in &node.results {
-            let value = &self.graph.values[result.value.index()];
-            if expressible(value.dtype, value.shape.dims()).is_ok() {
-                let dims = at_least_one(value.shape.dims());
-                let var = self.b.op("declined", &[], value.dtype, &dims);
-                self.values[result.value.index()] = Some(var.with_range(Some((0, 0))));
-            }
+    /// A value in the place of one that declined, so that what reads it is looked at, too. The program is given up.
+    fn stand_in(&mut self, id: ValueId) {
+        let value = &self.graph.values[id.index()];
+        if expressible(value.dtype, value.shape.dims()).is_ok() {
+            let dims = at_least_one(value.shape.dims());
+            let var = self.b.op("declined", &[], self.program_dtype(value.dtype), &dims);
+            self.values[id.index()] = Some(var.with_range(Some((0, 0))));
         }
     }
 
@@ -212,7 +253,8 @@ impl Emitter<'_> {
         if !is_dense || into.layout.numel() != value.shape.numel() || into.dtype != value.dtype {
             return Err("writes a part of a tensor in place, which is not built".into());
         }
-        let whole = at_least_one(value.shape.dims());
+        let form = self.values[into.value.index()].as_ref().map(|var| var.dims.clone());
+        let whole = form.unwrap_or_else(|| at_least_one(value.shape.dims()));
         order.extend((0..dims.len()).filter(|&axis| dims[axis] == 1));
         let new = if order.is_sorted() { new.clone() } else { self.transpose(new, &order) };
         Ok(self.reshape(&new, &whole))
@@ -260,7 +302,8 @@ impl Emitter<'_> {
             Op::Tri(op) => one(self.tri(op, node)),
             Op::Assert(_) => no("checks values, and a program has no errors"),
             Op::MulMatId(_) => no("experts chosen by data are not built"),
-            Op::CachedAttention(_) | Op::SliceUpdate(_) => no("programs with states are not built"),
+            Op::CachedAttention(op) => one(self.cached_attention(op, node)),
+            Op::SliceUpdate(op) => one(self.slice_update(op, node)),
             Op::CausalConv1d(_) | Op::GatedDeltaRule(_) | Op::SsmScan(_) | Op::RwkvWkv7(_) => {
                 no("recurrences are not built")
             }
@@ -312,7 +355,8 @@ impl Emitter<'_> {
         let dims = at_least_one(fill.shape.dims());
         let (value, range) = self.scalar(fill.value, fill.dtype)?;
         let shape = self.b.ints(&dims);
-        let made = self.b.op("fill", &[("shape", &shape), ("value", &value)], fill.dtype, &dims);
+        let dtype = self.program_dtype(fill.dtype);
+        let made = self.b.op("fill", &[("shape", &shape), ("value", &value)], dtype, &dims);
         Ok(made.with_range(range))
     }
 
@@ -321,8 +365,10 @@ impl Emitter<'_> {
         if let Scalar::Complex(_) = value {
             return Err("a complex constant has no form".into());
         }
+        if let Some(float) = self.float_dtype(dtype) {
+            return Ok((self.b.scalar_float(float, value.to_f64() as f32), None));
+        }
         Ok(match dtype {
-            DType::F32 => (self.b.f32(value.to_f64() as f32), None),
             DType::Bool => (self.b.bool(value.to_bool()), None),
             DType::I32 | DType::I64 => {
                 let value = value.to_i64();
@@ -344,10 +390,10 @@ impl Emitter<'_> {
         if arange.len > MAX_MADE {
             return Err(format!("is longer than {MAX_MADE}, and is written as a constant").into());
         }
-        if arange.dtype == DType::F32 {
+        if let Some(float) = self.float_dtype(arange.dtype) {
             let (start, step) = (arange.start.to_f64(), arange.step.to_f64());
             let values = (0..arange.len).map(|i| (start + i as f64 * step) as f32).collect();
-            return Ok(self.b.tensor(Data::F32(values), &[arange.len]));
+            return Ok(self.b.tensor(Data::Float(float, values), &[arange.len]));
         }
         let at = |i: usize| arange.start.to_i64().checked_add(arange.step.to_i64().checked_mul(i as i64)?);
         let values = (0..arange.len).map(|i| i32::try_from(at(i)?).ok()).collect::<Option<Vec<i32>>>();
@@ -359,9 +405,19 @@ impl Emitter<'_> {
     }
 }
 
+/// Whether a program has a dtype of floats for this one.
+fn is_float(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16 | DType::F32)
+}
+
+/// Whether a constant of a dtype and shape has a form: blocks become floats.
+fn expressible_constant(dtype: DType, dims: &[usize]) -> Emit<()> {
+    expressible(if dtype.is_quant() { DType::F32 } else { dtype }, dims)
+}
+
 /// Whether values of a dtype and shape have a form.
 fn expressible(dtype: DType, dims: &[usize]) -> Emit<()> {
-    if !matches!(dtype, DType::F32 | DType::I32 | DType::I64 | DType::Bool) {
+    if !is_float(dtype) && !matches!(dtype, DType::I32 | DType::I64 | DType::Bool) {
         return Err(unsupported(dtype).into());
     }
     if dims.contains(&0) {
@@ -385,7 +441,7 @@ fn small(values: impl IntoIterator<Item = usize>) -> Emit<()> {
 }
 
 fn unsupported(dtype: DType) -> String {
-    format!("{dtype:?} is not built: programs have f32, i32, bool, and i64 whose values fit i32")
+    format!("{dtype:?} is not built: programs have f32, f16, i32, bool, and i64 whose values fit i32")
 }
 
 fn at_least_one(dims: &[usize]) -> Vec<usize> {

@@ -1,8 +1,13 @@
 //! Operands: constants of the graph, and views of values.
 
-use super::{Emit, Emitter, MAX_MADE, Reason, at_least_one, constant_index, expressible};
-use crate::blob;
+use super::{
+    Emit, Emitter, MAX_MADE, Reason, at_least_one, constant_index, expressible, expressible_constant,
+};
+use crate::QuantWeights;
+use crate::blob::{self, Elements};
+use crate::blocks::BlockForm;
 use crate::builder::{Builder, Data, Var};
+use crate::float::{self, FloatDtype, words};
 use crate::layout::{self, Step};
 use rustorch_core::{DType, GraphOperand, Layout, Node, ValueId};
 
@@ -51,8 +56,11 @@ impl Emitter<'_> {
         if value.dtype != dtype {
             return Err(format!("reads a value of {:?} as {dtype:?}", value.dtype).into());
         }
-        expressible(dtype, layout.dims())?;
         let constant = constant_index(self.graph, id);
+        match constant {
+            Some(_) => expressible_constant(dtype, layout.dims())?,
+            None => expressible(dtype, layout.dims())?,
+        }
         if self.values[id.index()].is_none() && constant.is_none() {
             return Err(Reason::Operand);
         }
@@ -91,24 +99,42 @@ impl Emitter<'_> {
     /// Elements of a constant of the graph that follow each other.
     fn constant(&mut self, index: usize, id: ValueId, layout: &Layout) -> Emit {
         let value = &self.graph.values[id.index()];
-        expressible(value.dtype, layout.dims()).map_err(|reason| match reason {
+        expressible_constant(value.dtype, layout.dims()).map_err(|reason| match reason {
             Reason::Because(reason) => format!("constant {index}: {reason}").into(),
             other => other,
         })?;
         let dims = at_least_one(layout.dims());
         let (start, count) = (layout.offset(), layout.numel());
-        if Builder::is_weight(value.dtype, count) {
-            return Ok(self.b.weight(index, start, &dims));
+        let float = self.float_dtype(value.dtype);
+        if let Some(float) = float.filter(|_| Builder::is_weight(count)) {
+            let block = value.dtype.block_len();
+            if !start.is_multiple_of(block) || !count.is_multiple_of(block) {
+                return Err(format!(
+                    "constant {index}: a view that begins or ends within a block has no form"
+                )
+                .into());
+            }
+            let index = self.function.constants[index];
+            let elements = Elements { index, from: value.dtype, start, count };
+            return Ok(self.weight(elements, float, &dims));
         }
-        let bytes = blob::constant(self.constants, index, value.bytes() as u64).map_err(Reason::Failed)?;
-        let each = bytes.len() / value.shape.numel();
+        if value.dtype.is_quant() {
+            return Err(
+                format!("constant {index}: a view that begins or ends within a block has no form").into()
+            );
+        }
         // The layout stays within the constant, as `verify` says.
-        let bytes = &bytes[start * each..(start + count) * each];
+        let bytes =
+            blob::constant(self.constants, self.function.constants[index], value.dtype, start..start + count)
+                .map_err(Reason::Failed)?;
+        if let Some(float) = float {
+            let values = float::decode(value.dtype, &bytes)?;
+            return Ok(self.b.tensor(Data::Float(float, values), &dims));
+        }
         let (data, range) = match value.dtype {
-            DType::F32 => (Data::F32(words(bytes, f32::from_ne_bytes)), None),
             DType::Bool => (Data::Bool(bytes.iter().map(|&byte| byte != 0).collect()), None),
             DType::I64 => {
-                let wide = words(bytes, i64::from_ne_bytes);
+                let wide = words(&bytes, i64::from_ne_bytes);
                 let range = wide.iter().min().copied().zip(wide.iter().max().copied());
                 let narrow = wide.into_iter().map(i32::try_from).collect::<Result<Vec<i32>, _>>();
                 (
@@ -116,11 +142,25 @@ impl Emitter<'_> {
                     range,
                 )
             }
-            _ => (Data::I32(words(bytes, i32::from_ne_bytes)), None),
+            _ => (Data::I32(words(&bytes, i32::from_ne_bytes)), None),
         };
         let mut var = self.b.tensor(data, &dims);
         var.dtype = value.dtype;
         Ok(var.with_range(range))
+    }
+
+    /// A constant in `weight.bin`, in blocks if they have a form.
+    fn weight(&mut self, elements: Elements, float: FloatDtype, dims: &[usize]) -> Var {
+        let DType::Quant(quant) = elements.from else { return self.b.weight(elements, float, dims) };
+        if self.options.quant_weights == QuantWeights::F16 {
+            let var = self.b.weight(elements, FloatDtype::F16, dims);
+            return self.float_as(&var, float.dtype());
+        }
+        let has_groups = |form: &BlockForm| dims.last().is_some_and(|last| last.is_multiple_of(form.group));
+        match BlockForm::of(quant, float).filter(has_groups) {
+            Some(form) => self.b.blocks(elements, form, dims),
+            None => self.b.weight(elements, float, dims),
+        }
     }
 
     fn step(&mut self, x: Var, step: Step) -> Var {
@@ -192,15 +232,4 @@ impl Emitter<'_> {
         let x = self.reshape(x, &padded);
         if repeats.iter().all(|&n| n == 1) { x } else { self.tile(&x, &repeats) }
     }
-}
-
-/// Values of `N` bytes each.
-fn words<T, const N: usize>(bytes: &[u8], value: fn([u8; N]) -> T) -> Vec<T> {
-    let mut values = Vec::with_capacity(bytes.len() / N);
-    for word in bytes.chunks_exact(N) {
-        let mut array = [0; N];
-        array.copy_from_slice(word);
-        values.push(value(array));
-    }
-    values
 }

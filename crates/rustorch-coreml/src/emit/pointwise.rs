@@ -25,7 +25,7 @@ impl Emitter<'_> {
         let mut constants = Vec::with_capacity(fused.constants().len());
         for constant in fused.constants() {
             let (mut var, range) = self.scalar(constant.value, constant.dtype)?;
-            var.dtype = constant.dtype;
+            var.dtype = self.program_dtype(constant.dtype);
             constants.push(var.with_range(range));
         }
         let mut steps: Vec<Var> = Vec::with_capacity(fused.steps().len());
@@ -88,14 +88,14 @@ impl Emitter<'_> {
     }
 
     /// A function of a value and a number.
-    pub(super) fn bin_f32(&mut self, ty: &str, x: &Var, y: f32) -> Var {
-        let y = self.b.f32(y);
+    pub(super) fn bin_float(&mut self, ty: &str, x: &Var, y: f32) -> Var {
+        let y = self.b.float(y, x);
         self.bin(ty, x, &y)
     }
 
     fn with_epsilon(&mut self, ty: &str, x: &Var) -> Var {
         // The default adds something to the argument.
-        let zero = self.b.f32(0.0);
+        let zero = self.b.float(0.0, x);
         self.b.op(ty, &[("x", x), ("epsilon", &zero)], x.dtype, &x.dims)
     }
 
@@ -109,7 +109,7 @@ impl Emitter<'_> {
 
     pub(super) fn unary(&mut self, op: UnaryOp, x: &Var) -> Emit {
         match x.dtype {
-            DType::F32 => self.unary_f32(op, x),
+            DType::F16 | DType::F32 => self.unary_float(op, x),
             DType::Bool => match op {
                 UnaryOp::LogicalNot | UnaryOp::BitwiseNot => Ok(self.un("logical_not", x)),
                 _ => Err(format!("{} of booleans is not built", op.name()).into()),
@@ -150,63 +150,63 @@ impl Emitter<'_> {
         self.b.op(ty, &[("x", x), ("y", y)], DType::Bool, &broadcast(&x.dims, &y.dims))
     }
 
-    fn unary_f32(&mut self, op: UnaryOp, x: &Var) -> Emit {
+    fn unary_float(&mut self, op: UnaryOp, x: &Var) -> Emit {
         use UnaryOp::*;
         Ok(match op {
-            Neg => self.bin_f32("mul", x, -1.0),
+            Neg => self.bin_float("mul", x, -1.0),
             Abs | Floor | Ceil | Round | Exp | Sqrt | Square | Sin | Cos | Tan | Asin | Acos | Atan
             | Sinh | Cosh | Tanh | Atanh | Erf | Sigmoid | Relu | Silu => self.un(op.name(), x),
             Sign => {
                 // That of NaN is 0 here.
-                let one = self.b.f32(1.0);
-                let zero = self.b.f32(0.0);
-                let minus = self.b.f32(-1.0);
+                let one = self.b.float(1.0, x);
+                let zero = self.b.float(0.0, x);
+                let minus = self.b.float(-1.0, x);
                 let above = self.truth("greater", x, &zero);
                 let below = self.truth("less", x, &zero);
                 let rest = self.select(&below, &minus, &zero, &x.dims);
                 self.select(&above, &one, &rest, &x.dims)
             }
             Trunc => {
-                let zero = self.b.f32(0.0);
+                let zero = self.b.float(0.0, x);
                 let below = self.truth("less", x, &zero);
                 let (up, down) = (self.un("ceil", x), self.un("floor", x));
                 self.select(&below, &up, &down, &x.dims)
             }
             // Exact near 0, where eˣ − 1 has lost its digits: (eˣ + 1) · tanh(x / 2).
             Expm1 => {
-                let half = self.bin_f32("mul", x, 0.5);
+                let half = self.bin_float("mul", x, 0.5);
                 let tanh = self.un("tanh", &half);
                 let exp = self.un("exp", x);
-                let sum = self.bin_f32("add", &exp, 1.0);
+                let sum = self.bin_float("add", &exp, 1.0);
                 self.bin("mul", &sum, &tanh)
             }
             // Exact near 0: 2 · artanh(x / (x + 2)).
             Log1p => {
-                let half = self.b.f32(0.5);
+                let half = self.b.float(0.5, x);
                 let size = self.un("abs", x);
                 let near = self.truth("less", &size, &half);
-                let zero = self.b.f32(0.0);
+                let zero = self.b.float(0.0, x);
                 let small = self.select(&near, x, &zero, &x.dims);
-                let two = self.bin_f32("add", &small, 2.0);
+                let two = self.bin_float("add", &small, 2.0);
                 let ratio = self.bin("real_div", &small, &two);
                 let artanh = self.un("atanh", &ratio);
-                let twice = self.bin_f32("mul", &artanh, 2.0);
-                let sum = self.bin_f32("add", x, 1.0);
+                let twice = self.bin_float("mul", &artanh, 2.0);
+                let sum = self.bin_float("add", x, 1.0);
                 let log = self.log(&sum);
                 self.select(&near, &twice, &log, &x.dims)
             }
             Log => self.log(x),
             Log2 => {
                 let log = self.log(x);
-                self.bin_f32("mul", &log, std::f32::consts::LOG2_E)
+                self.bin_float("mul", &log, std::f32::consts::LOG2_E)
             }
             Log10 => {
                 let log = self.log(x);
-                self.bin_f32("mul", &log, std::f32::consts::LOG10_E)
+                self.bin_float("mul", &log, std::f32::consts::LOG10_E)
             }
             Rsqrt => self.rsqrt(x),
             Reciprocal => {
-                let one = self.b.f32(1.0);
+                let one = self.b.float(1.0, x);
                 self.bin("real_div", &one, x)
             }
             Gelu | GeluTanh => {
@@ -216,27 +216,27 @@ impl Emitter<'_> {
             // Without overflow: max(x, 0) + log(1 + e^−|x|).
             Softplus => {
                 let size = self.un("abs", x);
-                let minus = self.bin_f32("mul", &size, -1.0);
+                let minus = self.bin_float("mul", &size, -1.0);
                 let exp = self.un("exp", &minus);
-                let log = self.unary_f32(Log1p, &exp)?;
+                let log = self.unary_float(Log1p, &exp)?;
                 let relu = self.un("relu", x);
                 self.bin("add", &relu, &log)
             }
             LogicalNot => {
-                let zero = self.b.f32(0.0);
+                let zero = self.b.float(0.0, x);
                 self.truth("equal", x, &zero)
             }
             IsNan => self.truth("not_equal", x, x),
             IsInf => {
-                let (size, infinity) = (self.un("abs", x), self.b.f32(f32::INFINITY));
+                let (size, infinity) = (self.un("abs", x), self.b.float(f32::INFINITY, x));
                 self.truth("equal", &size, &infinity)
             }
             IsFinite => {
-                let (size, infinity) = (self.un("abs", x), self.b.f32(f32::INFINITY));
+                let (size, infinity) = (self.un("abs", x), self.b.float(f32::INFINITY, x));
                 self.truth("less", &size, &infinity)
             }
             Asinh | Acosh | Erfinv => return Err("MIL has no such function".into()),
-            BitwiseNot | Conj | Real | Imag | Angle => return Err("is not defined for f32".into()),
+            BitwiseNot | Conj | Real | Imag | Angle => return Err("is not defined for floats".into()),
         })
     }
 
@@ -278,7 +278,7 @@ impl Emitter<'_> {
             FloorDiv => "floor_div",
             Remainder => "mod",
             Div => "real_div",
-            Pow if a.dtype == DType::F32 => "pow",
+            Pow if a.dtype.is_float() => "pow",
             Pow => return Err("a power of integers is not built".into()),
             Atan2 => return Err("MIL has no such function".into()),
             BitwiseAnd | BitwiseOr | BitwiseXor | ShiftLeft | ShiftRight => {
@@ -320,26 +320,44 @@ impl Emitter<'_> {
 
     pub(super) fn cast(&mut self, x: &Var, to: DType) -> Emit {
         Ok(match (x.dtype, to) {
-            (from, to) if from == to => x.clone(),
+            (from, to) if from == to && !from.is_float() => x.clone(),
             (DType::I32, DType::I64) => {
                 let mut var = x.clone();
                 var.dtype = DType::I64;
                 var.with_range(Some((i64::from(i32::MIN), i64::from(i32::MAX))))
             }
             (DType::I64, DType::I32) => Var { dtype: DType::I32, range: None, ..x.clone() },
-            (DType::F32, DType::Bool) => {
-                let zero = self.b.f32(0.0);
+            (DType::F16 | DType::F32, DType::Bool) => {
+                let zero = self.b.float(0.0, x);
                 self.truth("not_equal", x, &zero)
             }
             (_, DType::Bool) => {
                 let zero = self.int(0);
                 self.truth("not_equal", x, &zero)
             }
-            (_, DType::F32) => self.convert(x, DType::F32, "fp32"),
+            (_, to) if super::is_float(to) => {
+                let to = self.program_dtype(to);
+                self.float_as(x, to)
+            }
             (DType::Bool, DType::I32 | DType::I64) => self.convert(x, to, "int32").with_range(Some((0, 1))),
             (_, DType::I32 | DType::I64) => self.convert(x, to, "int32"),
             (_, other) => return Err(super::unsupported(other).into()),
         })
+    }
+
+    /// A float in another of a program's dtypes of floats.
+    pub(super) fn float_as(&mut self, x: &Var, to: DType) -> Var {
+        if x.dtype == to { x.clone() } else { self.convert_to_float(x, to) }
+    }
+
+    /// A float in `f32`: sums, norms and softmaxes are computed in it.
+    pub(super) fn as_f32(&mut self, x: &Var) -> Var {
+        self.float_as(x, DType::F32)
+    }
+
+    fn convert_to_float(&mut self, x: &Var, to: DType) -> Var {
+        let name = if to == DType::F16 { "fp16" } else { "fp32" };
+        self.convert(x, to, name)
     }
 
     /// A cast in MIL.

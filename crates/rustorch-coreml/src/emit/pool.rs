@@ -2,7 +2,7 @@
 
 use super::{Emit, Emitter, Results, small};
 use crate::builder::Var;
-use rustorch_core::{AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, DType, MaxPool, Node, PoolWindow};
+use rustorch_core::{AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, Node, PoolWindow};
 
 const INDICES: &str = "Core ML returns no indices of the largest; leave them unused";
 
@@ -34,7 +34,7 @@ impl Emitter<'_> {
         Ok(match op.divisor {
             Some(divisor) => {
                 let taps: f64 = op.window.kernel.iter().map(|&len| len as f64).product();
-                self.bin_f32("mul", &y, (taps / divisor as f64) as f32)
+                self.bin_float("mul", &y, (taps / divisor as f64) as f32)
             }
             None => y,
         })
@@ -42,11 +42,7 @@ impl Emitter<'_> {
 
     fn float_arg(&mut self, node: &Node) -> Emit {
         let x = self.arg(node, 0)?;
-        if x.dtype == DType::F32 {
-            Ok(x)
-        } else {
-            Err("pooling of integers is not built; cast to f32".into())
-        }
+        if x.dtype.is_float() { Ok(x) } else { Err("pooling of integers is not built; cast to f32".into()) }
     }
 
     /// Pooling over the trailing dimensions, and whether a window sticks out of input and padding.
@@ -94,7 +90,7 @@ impl Emitter<'_> {
         if ty == "avg_pool" {
             inputs.push(("exclude_padding_from_average", &excludes));
         }
-        let y = self.b.op(ty, &inputs, DType::F32, &batch(dims));
+        let y = self.b.op(ty, &inputs, x.dtype, &batch(dims));
         Ok((self.reshape(&y, dims), sticks_out))
     }
 
@@ -114,7 +110,9 @@ impl Emitter<'_> {
         let lead = x.ndim() - size.len();
         if size.iter().all(|&len| len == 1) {
             let axes: Vec<usize> = (lead..x.ndim()).collect();
-            return Ok(self.reduced(reduce, &x, &axes, true));
+            let wide = self.as_f32(&x);
+            let y = self.reduced(reduce, &wide, &axes, true);
+            return Ok(self.float_as(&y, x.dtype));
         }
         let spatial = &x.dims[lead..];
         if spatial.iter().zip(size).any(|(len, n)| len % n != 0) {

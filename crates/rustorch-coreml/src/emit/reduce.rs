@@ -19,12 +19,18 @@ impl Emitter<'_> {
     }
 
     pub(super) fn reduce(&mut self, op: &Reduce, node: &Node) -> Emit {
-        let x = self.arg(node, 0)?;
+        let given = self.arg(node, 0)?;
+        let x = match op.op {
+            ReduceOp::ArgMax | ReduceOp::ArgMin | ReduceOp::Max | ReduceOp::Min => given.clone(),
+            _ if given.dtype.is_float() => self.as_f32(&given),
+            _ => given.clone(),
+        };
         let y = match op.op {
             ReduceOp::ArgMax | ReduceOp::ArgMin => self.arg_reduce(op, &x),
             _ if op.axes.is_empty() => self.of_none(op, &x),
             _ => self.reduce_axes(op, &x),
         }?;
+        let y = if y.dtype.is_float() { self.float_as(&y, given.dtype) } else { y };
         // A scalar is reduced over no axis, and has one here.
         let dims = self.result_dims(node, 0);
         Ok(self.reshape(&y, &dims))
@@ -33,7 +39,7 @@ impl Emitter<'_> {
     /// Over no axis: of each element alone.
     fn of_none(&mut self, op: &Reduce, x: &Var) -> Emit {
         match op.op {
-            ReduceOp::Sum | ReduceOp::Prod if x.dtype != DType::F32 => self.cast(x, DType::I64),
+            ReduceOp::Sum | ReduceOp::Prod if !x.dtype.is_float() => self.cast(x, DType::I64),
             ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Mean | ReduceOp::Max | ReduceOp::Min => Ok(x.clone()),
             _ => Err("a reduction over no axis is not built".into()),
         }
@@ -58,7 +64,7 @@ impl Emitter<'_> {
         let (axes, keepdim) = (&op.axes[..], op.keepdim);
         let n: usize = axes.iter().map(|&axis| x.dims[axis]).product();
         Ok(match op.op {
-            ReduceOp::Sum if x.dtype == DType::F32 => self.reduced("reduce_sum", x, axes, keepdim),
+            ReduceOp::Sum if x.dtype.is_float() => self.reduced("reduce_sum", x, axes, keepdim),
             ReduceOp::Sum => {
                 let x = self.cast(x, DType::I64)?;
                 let range = x.range.and_then(|each| range::sum(n, each));
@@ -66,7 +72,7 @@ impl Emitter<'_> {
                 super::known(&sum, "the sum")?;
                 sum
             }
-            ReduceOp::Prod if x.dtype == DType::F32 => self.reduced("reduce_prod", x, axes, keepdim),
+            ReduceOp::Prod if x.dtype.is_float() => self.reduced("reduce_prod", x, axes, keepdim),
             ReduceOp::Prod => return Err("a product of integers is not built".into()),
             ReduceOp::Mean => self.reduced("reduce_mean", x, axes, keepdim),
             ReduceOp::Max | ReduceOp::Min => {
@@ -130,7 +136,7 @@ impl Emitter<'_> {
         let centred = self.bin("sub", x, &mean);
         let square = self.un("square", &centred);
         let sum = self.reduced("reduce_sum", &square, axes, keepdim);
-        Ok(self.bin_f32("mul", &sum, (1.0 / (n - correction)) as f32))
+        Ok(self.bin_float("mul", &sum, (1.0 / (n - correction)) as f32))
     }
 
     pub(super) fn scan(&mut self, op: &Scan, node: &Node) -> Emit {
@@ -139,12 +145,13 @@ impl Emitter<'_> {
             return Err("MIL has no running products".into());
         }
         let n = x.dims[op.axis];
-        let x = if x.dtype == DType::F32 { x } else { self.cast(&x, DType::I64)? };
+        let given = x.dtype;
+        let x = if given.is_float() { self.as_f32(&x) } else { self.cast(&x, DType::I64)? };
         let range = x.range.and_then(|each| range::sum(n, each));
         let (axis, no) = (self.b.int(op.axis), self.b.bool(false));
         let inputs = [("x", &x), ("axis", &axis), ("exclusive", &no), ("reverse", &no)];
         let y = self.b.op("cumsum", &inputs, x.dtype, &x.dims).with_range(range);
         super::known(&y, "the running sum")?;
-        Ok(y)
+        Ok(if given.is_float() { self.float_as(&y, given) } else { y })
     }
 }

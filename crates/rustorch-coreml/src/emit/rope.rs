@@ -2,6 +2,7 @@
 
 use super::{Emit, Emitter};
 use crate::builder::{Data, Var};
+use crate::float::FloatDtype;
 use rustorch_core::{DType, Node, Rope, RopeStyle};
 
 impl Emitter<'_> {
@@ -10,11 +11,8 @@ impl Emitter<'_> {
         if params.yarn.is_some() {
             return Err("YaRN is not built".into());
         }
-        if op.to != DType::F32 {
-            return Err("gives 16-bit floats, which are not built".into());
-        }
         let (x, positions) = (self.arg(node, 0)?, self.arg(node, 1)?);
-        let factors = self.optional_arg(node, 2)?;
+        let factors = self.optional_arg(node, 2)?.map(|factors| self.as_f32(&factors));
         let (seq, half) = (positions.numel(), params.rotated / 2);
         if half > super::MAX_MADE {
             return Err("has too many frequencies for a constant".into());
@@ -23,14 +21,16 @@ impl Emitter<'_> {
         let step = params.base.powf(-2.0 / params.rotated as f32);
         let powers = std::iter::successors(Some(1.0f32), |power| Some(power * step));
         let values = powers.take(half).map(|power| power * params.scale).collect();
-        let mut frequencies = self.b.tensor(Data::F32(values), &[1, half]);
+        let mut frequencies = self.b.tensor(Data::Float(FloatDtype::F32, values), &[1, half]);
         if let Some(factors) = factors {
             frequencies = self.bin("real_div", &frequencies, &factors);
         }
-        let positions = self.cast(&positions, DType::F32)?;
+        // Angles are `f32` in every program: positions above 2048 have no form in `f16`.
+        let positions = self.convert(&positions, DType::F32, "fp32");
         let positions = self.reshape(&positions, &[seq, 1]);
         let angles = self.bin("mul", &positions, &frequencies);
         let (cos, sin) = (self.un("cos", &angles), self.un("sin", &angles));
+        let (cos, sin) = (self.float_as(&cos, x.dtype), self.float_as(&sin, x.dtype));
 
         let last = x.ndim() - 1;
         let rotated = self.narrow(&x, last, 0, params.rotated);
@@ -53,7 +53,9 @@ impl Emitter<'_> {
         if params.rotated < x.dims[last] {
             parts.push(self.narrow(&x, last, params.rotated, x.dims[last] - params.rotated));
         }
-        Ok(self.joined(&parts, last))
+        let y = self.joined(&parts, last);
+        let to = self.program_dtype(op.to);
+        Ok(self.float_as(&y, to))
     }
 
     /// The two elements of each pair in their places.
@@ -82,6 +84,6 @@ impl Emitter<'_> {
         let (axis, no) = (self.b.int(axis), self.b.bool(false));
         let mut inputs: Vec<(&'static str, &Var)> = parts.iter().map(|part| ("values", part)).collect();
         inputs.extend([("axis", &axis), ("interleave", &no)]);
-        self.b.op("concat", &inputs, DType::F32, &dims)
+        self.b.op("concat", &inputs, parts[0].dtype, &dims)
     }
 }

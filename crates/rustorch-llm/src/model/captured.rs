@@ -108,8 +108,36 @@ fn is_on_cpu(model: &Model, cache: &KvCache) -> bool {
     devices.all(|device| device.is_cpu())
 }
 
+/// See [`Model::capture_static`].
+pub(super) fn capture_static(model: &Model, context: usize, tokens: &[usize]) -> Result<Vec<Program>> {
+    // A batch as large as the context leaves no window that moves: rows are positions in every block.
+    let cache = model.make_cache(DType::F16, context, context)?;
+    let rows = cache.next_rows().count();
+    let end = i64::try_from(context).map_err(|_| Error::Request("a context beyond 2⁶³".into()))?;
+    let capture = |&n: &usize| {
+        check(model, &cache, n)?;
+        let index = || TensorSpec::new([n], DType::I64);
+        captured(&[index()?, index()?], |args| {
+            let rows = args[1].narrow(0, 0, 1)?.expand([rows])?;
+            let logits = forward(model, &cache, n, &args[0], &args[1], rows)?;
+            // Rows behind the end would take the place of the last.
+            let fits = args[1].narrow(0, n - 1, 1)?.lt(end)?;
+            Ok(fits.where_cond(&logits, f32::NAN)?)
+        })
+    };
+    tokens.iter().map(capture).collect()
+}
+
 /// See [`Model::capture`].
 pub(super) fn capture(model: &Model, cache: &KvCache, tokens: usize) -> Result<Program> {
+    check(model, cache, tokens)?;
+    let index = |n: usize| TensorSpec::new([n], DType::I64);
+    let rows = cache.next_rows().count();
+    let specs = [index(tokens)?, index(tokens)?, index(rows)?];
+    captured(&specs, |args| forward(model, cache, tokens, &args[0], &args[1], args[2].clone()))
+}
+
+fn check(model: &Model, cache: &KvCache, tokens: usize) -> Result<()> {
     if tokens == 0 {
         return Err(Error::Request("no tokens to decode".into()));
     }
@@ -122,27 +150,41 @@ pub(super) fn capture(model: &Model, cache: &KvCache, tokens: usize) -> Result<P
     if cache.has_states() {
         return Err(Error::Request(RECURRENT.into()));
     }
-    let index = |n: usize| TensorSpec::new([n], DType::I64);
-    let rows = cache.next_rows().count();
-    let specs = [index(tokens)?, index(tokens)?, index(rows)?];
+    Ok(())
+}
+
+/// The logits of the last of some tokens.
+fn forward(
+    model: &Model,
+    cache: &KvCache,
+    tokens: usize,
+    ids: &Tensor,
+    positions: &Tensor,
+    rows: Tensor,
+) -> Result<Tensor> {
+    let pass = ForwardPass {
+        weights: &model.weights,
+        cache,
+        numerics: model.numerics,
+        ids: ids.clone(),
+        positions: vec![positions.clone(); model.config.blocks],
+        position: Position::Rows(rows),
+        n: tokens,
+        last_row: true,
+        causal: model.config.causal,
+        observer: None,
+        new_states: RefCell::default(),
+        alibi: RefCell::default(),
+        windows: RefCell::default(),
+    };
+    model.decoder.forward(&pass, Wanted::LastLogits)
+}
+
+/// A program of one result.
+fn captured(specs: &[TensorSpec], f: impl FnOnce(&[Tensor]) -> Result<Tensor>) -> Result<Program> {
     let failed: RefCell<Option<Error>> = RefCell::new(None);
-    let program = capture_function(&specs, |args| {
-        let pass = ForwardPass {
-            weights: &model.weights,
-            cache,
-            numerics: model.numerics,
-            ids: args[0].clone(),
-            positions: vec![args[1].clone(); model.config.blocks],
-            position: Position::Rows(args[2].clone()),
-            n: tokens,
-            last_row: true,
-            causal: model.config.causal,
-            observer: None,
-            new_states: RefCell::default(),
-            alibi: RefCell::default(),
-            windows: RefCell::default(),
-        };
-        model.decoder.forward(&pass, Wanted::LastLogits).map(|logits| vec![logits]).map_err(|error| {
+    let program = capture_function(specs, |args| {
+        f(args).map(|logits| vec![logits]).map_err(|error| {
             let message = rustorch_core::Error::argument("capture", error.to_string());
             failed.replace(Some(error));
             message

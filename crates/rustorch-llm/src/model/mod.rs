@@ -129,6 +129,17 @@ impl Model {
         captured::capture(self, cache, tokens)
     }
 
+    /// Captures the decoding of so many tokens at once, for each number in `tokens`, as programs for other runtimes. They share a cache of `f16` for `context` positions, whose
+    /// keys and values are the states of each, zeros when they are captured. Their inputs are `I64`: the tokens' ids `[tokens]` and their
+    /// positions `[tokens]`, which follow each other, from 0 on; their result are the logits of the last, `[1, vocabulary]`: NaN if it is behind the context.
+    /// Roundings are those of [`numerics`](Self::numerics).
+    ///
+    /// # Errors
+    /// Those of [`capture`](Self::capture), or if memory for the cache runs out.
+    pub fn capture_static(&self, context: usize, tokens: &[usize]) -> Result<Vec<Program>> {
+        captured::capture_static(self, context, tokens)
+    }
+
     /// An empty cache for `capacity` positions: in `f16` with [`Numerics::Ggml`], in `f32` with [`Numerics::F32`].
     ///
     /// # Errors

@@ -139,6 +139,28 @@ fn a_prompt_may_be_a_program() {
 }
 
 #[test]
+fn programs_for_other_runtimes_share_a_cache() {
+    let model = common::carried_model();
+    let mut eager = model.model().new_cache(8).unwrap();
+    let [_, _, expected] =
+        [5, 6, 7].map(|id| bits(&model.model().forward(&[id], &mut eager, false).unwrap()));
+    let programs = model.model().capture_static(8, &[2, 1]).unwrap();
+    let run = |which: usize, ids: &[i64], position: i64| {
+        let ids = Tensor::from_slice(ids, [ids.len()]).unwrap();
+        let positions = Tensor::arange(position, position + ids.numel() as i64, 1).unwrap();
+        programs[which].run(&[&ids, &positions]).unwrap().remove(0)
+    };
+    run(0, &[5, 6], 0);
+    assert_eq!(bits(&run(1, &[7], 2)), expected);
+    // Behind the context.
+    let is_nan = |logits: Tensor| logits.to_vec::<f32>().unwrap().into_iter().all(f32::is_nan);
+    assert!(!is_nan(run(0, &[1, 2], 6)) && is_nan(run(0, &[1, 2], 7)));
+    assert!(!is_nan(run(1, &[1], 7)) && is_nan(run(1, &[1], 8)));
+    let error = model.model().capture_static(8, &[9]).unwrap_err().to_string();
+    assert!(error.contains("8 tokens, but 9"), "{error}");
+}
+
+#[test]
 fn a_program_is_of_one_model_and_its_numerics() {
     let step = |model: &LanguageModel, cache: &mut KvCache, id: u32| {
         bits(&model.model().forward(&[id], cache, false).unwrap())

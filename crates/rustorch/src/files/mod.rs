@@ -35,7 +35,7 @@ mod view;
 #[cfg(all(feature = "nn", feature = "safetensors"))]
 pub use checkpoint::Checkpoint;
 #[cfg(feature = "coreml")]
-pub use coreml::save_mlpackage;
+pub use coreml::{save_mlpackage, save_mlpackage_functions, save_mlpackage_with};
 pub use error::{Error, Result};
 #[cfg(feature = "idx")]
 pub use idx::load_idx;

@@ -1,41 +1,79 @@
 //! What is emitted and evaluated: single operations, views, and networks, each with arguments and the CPU's results. The tests and the
 //! oracle's example share it.
 
+mod blocks;
 mod networks;
 mod ops;
+mod states;
 mod views;
 
+use rustorch_coreml::CoreMlOptions;
 use rustorch_tensor::{DType, Program, Result, Tensor, TensorSpec, capture};
+use std::io;
+use std::ops::Range;
 
 /// A captured function and arguments for it.
 pub struct Case {
     pub name: String,
     pub program: Program,
-    pub inputs: Vec<Tensor>,
+    pub options: CoreMlOptions,
+    /// Of each run: one, but of a function with states, which each run finds as the last one left them.
+    pub runs: Vec<Vec<Tensor>>,
 }
 
 impl Case {
     fn new(name: &str, inputs: &[Tensor], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Case {
-        let specs: Vec<TensorSpec> = inputs.iter().map(TensorSpec::from).collect();
+        Case::of_runs(name, vec![inputs.to_vec()], f)
+    }
+
+    fn of_runs(name: &str, runs: Vec<Vec<Tensor>>, f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Case {
+        let specs: Vec<TensorSpec> = runs[0].iter().map(TensorSpec::from).collect();
         let program = capture(&specs, f).unwrap_or_else(|error| panic!("{name}: {error}"));
-        Case { name: name.to_owned(), program, inputs: inputs.to_vec() }
+        Case { name: name.to_owned(), program, options: CoreMlOptions::default(), runs }
+    }
+
+    /// The same as an `f16` program.
+    fn in_f16(mut self) -> Case {
+        self.name.push_str("_f16");
+        self.options.allow_f16 = true;
+        self
+    }
+}
+
+/// The bytes of constants, as packages ask for them.
+pub fn bytes(constants: &[Tensor]) -> impl Fn(usize, Range<usize>) -> io::Result<Vec<u8>> {
+    move |i, range| {
+        let part =
+            constants[i].flatten(0, -1).and_then(|all| all.narrow(0, range.start, range.len())?.to_bytes());
+        part.map_err(io::Error::other)
     }
 }
 
 /// All cases.
 pub fn all() -> Vec<Case> {
-    let mut cases = ops::cases();
-    cases.extend(views::cases());
-    cases.extend(networks::cases());
+    let plain = || {
+        let mut cases = ops::cases();
+        cases.extend(views::cases());
+        cases.extend(networks::cases());
+        cases
+    };
+    let mut cases = plain();
+    cases.extend(states::cases());
+    cases.extend(blocks::cases());
+    cases.extend(plain().into_iter().filter(|case| !EXACT.contains(&&*case.name)).map(Case::in_f16));
     cases
 }
 
-/// Values between −2 and 2 that are the same everywhere.
+/// Cases without an `f16` one, since their values, or a product on the way, have no form in it.
+const EXACT: &[&str] =
+    &["reduce_prod_4", "unary_isfinite_special", "unary_isinf_special", "unary_log1p_small"];
+
+/// Multiples of 1/512 between −2 and 2, which `f16` has, the same everywhere.
 pub fn values(dims: &[usize], seed: u32) -> Tensor {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12345);
     let mut next = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as f32 / (1 << 22) as f32 - 2.0
+        (state >> 21) as f32 / 512.0 - 2.0
     };
     let count = dims.iter().product();
     Tensor::from_vec((0..count).map(|_| next()).collect::<Vec<f32>>(), dims).unwrap()

@@ -163,7 +163,8 @@ fn creation(cases: &mut Vec<Case>) {
         let specs = [rustorch_tensor::TensorSpec::from(&x)];
         let program =
             rustorch_tensor::capture_with(&[], &specs, |x| apply(&made, &[])?[0].add(&x[0]).map(|y| vec![y]));
-        Case { name: name.to_owned(), program: program.unwrap(), inputs: vec![x] }
+        let (name, program) = (name.to_owned(), program.unwrap());
+        Case { name, program, options: rustorch_coreml::CoreMlOptions::default(), runs: vec![vec![x]] }
     };
     cases.push(program("fill", fill.into()));
     cases.push(program("arange", arange.into()));

@@ -1,0 +1,79 @@
+//! `export`: models for other runtimes. That a package decodes what llama.cpp does is asked of coremltools, by `tools/oracle/coreml/run.sh`.
+
+use crate::common::{MODEL, fail, succeed};
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn a_package_has_the_weights_in_the_precision_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sizes = Vec::new();
+    for precision in ["f16", "f32"] {
+        let path = folder.path().join(precision);
+        let shown = path.to_str().unwrap();
+        let text =
+            succeed(&["export", "coreml", "-m", MODEL, "-o", shown, "-c", "64", "--precision", precision]);
+        assert!(text.contains("10 states of f16"), "{text}");
+        sizes.push(weights(&path));
+        let data = path.join("Data/com.apple.CoreML");
+        // `specification_version: 9`, the first field of the model.
+        assert_eq!(fs::read(data.join("model.mlmodel")).unwrap()[..2], [0x08, 9]);
+    }
+    // Scales, norms: the codes of blocks are the same.
+    assert!(sizes[1] > sizes[0] * 105 / 100 && sizes[1] < sizes[0] * 110 / 100, "{sizes:?}");
+}
+
+/// The bytes of a package's weights.
+fn weights(package: &Path) -> u64 {
+    fs::metadata(package.join("Data/com.apple.CoreML/weights/weight.bin")).unwrap().len()
+}
+
+#[test]
+fn weights_stay_in_blocks_unless_told_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let shown = |name: &str| path(name).to_str().unwrap().to_owned();
+    let model = shown("q8_0.gguf");
+    succeed(&["quantize", MODEL, &model, "Q8_0", "--allow-requantize"]);
+    succeed(&["export", "coreml", "-m", &model, "-o", &shown("blocks"), "-c", "64"]);
+    succeed(&["export", "coreml", "-m", &model, "-o", &shown("f16"), "-c", "64", "--weights", "f16"]);
+    let (file, blocks, f16) =
+        (fs::metadata(&model).unwrap().len(), weights(&path("blocks")), weights(&path("f16")));
+    assert!(blocks < file && f16 > 18 * blocks / 10, "{file} {blocks} {f16}");
+}
+
+#[test]
+fn functions_share_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut sizes = Vec::new();
+    for (name, more) in [("one", [].as_slice()), ("three", ["--prompt", "16,4"].as_slice())] {
+        let package = path(name);
+        let args = ["export", "coreml", "-m", MODEL, "-c", "64", "-o", package.to_str().unwrap()];
+        let text = succeed(&[&args, more].concat());
+        assert_eq!(text.contains("decode, prompt_4, prompt_16, 10 states"), !more.is_empty(), "{text}");
+        sizes.push(weights(&package));
+    }
+    // Positions and masks are small.
+    assert!(sizes[1] < sizes[0] + 10_000, "{sizes:?}");
+}
+
+#[test]
+fn prompts_that_are_none_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("package");
+    let args = ["export", "coreml", "-m", MODEL, "-c", "64", "-o", path.to_str().unwrap(), "--prompt"];
+    for (prompt, reason) in [("1", "is what `decode` does"), ("8,65", "--prompt 65 is larger"), ("0", "'0'")]
+    {
+        fail(&[&args[..], &[prompt]].concat(), 2, &[reason]);
+    }
+    assert!(!path.exists());
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    fail(&["export", "coreml", "-m", MODEL, "-o", path, "-c", "64"], 2, &["exists; remove it"]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
