@@ -89,17 +89,22 @@ def follow(model, weights, runs, in_f32, tolerance):
 
 def main():
     folder, accepted = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    every = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     np.seterr(all="ignore")
     oracle.install_extra()
     digests = json.loads((folder / "digests.json").read_text())
     refused = 0
-    for name in sorted(digests):
+    names = sorted(digests)[::every]
+    for name in names:
         for error in check(folder / f"{name}.mlpackage", runs_of(folder, name)):
             print(f"{name}: {error}")
             refused += 1
     if refused or not digests:
-        print(f"{refused} errors in {len(digests)} packages; {accepted} is as it was")
+        print(f"{refused} errors in {len(names)} packages; {accepted} is as it was")
         return 1
+    if every > 1:
+        print(f"{len(names)} of {len(digests)} packages accepted; {accepted} is as it was")
+        return 0
     accepted.write_text(json.dumps(digests, indent=2, sort_keys=True) + "\n")
     print(f"{len(digests)} packages accepted")
     return 0
