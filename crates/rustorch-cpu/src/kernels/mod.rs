@@ -158,7 +158,7 @@ pub(crate) fn run(
         #[cfg(feature = "fft")]
         Op::Fft(op) => fft::run(pool, *op, first(args)?, only(outs)?),
         #[cfg(not(feature = "fft"))]
-        Op::Fft(op) => Err(rustorch_core::Error::argument(op.name(), WITHOUT_FFT).into()),
+        Op::Fft(_) => Err(Fault::Backend { device: rustorch_core::Device::CPU, message: WITHOUT_FFT.into() }),
         Op::Custom(op) => custom::run(pool, op, args, outs),
     }
 }
