@@ -71,6 +71,8 @@ pub(crate) trait Level: Copy {
     fn widen16(self, x: &[f16; LANES], out: &mut [f32; LANES]);
     /// Single to half precision, to nearest even.
     fn narrow16(self, x: &[f32; LANES], out: &mut [f16; LANES]);
+    /// The nearest half-precision numbers, in single precision.
+    fn round16(self, v: Self::F) -> Self::F;
 
     /// Half to single precision for slices of equal length.
     #[inline(always)]
@@ -241,6 +243,13 @@ impl Level for Portable {
             *out = f16::from_f32(*x);
         }
     }
+    #[inline(always)]
+    fn round16(self, mut v: Self::F) -> Self::F {
+        for x in &mut v {
+            *x = f16::from_f32(*x).to_f32();
+        }
+        v
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -353,6 +362,16 @@ mod x86 {
                 let p = out.as_mut_ptr().cast::<__m128i>();
                 _mm_storeu_si128(p, _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v[0]));
                 _mm_storeu_si128(p.add(1), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v[1]));
+            }
+        }
+        #[inline(always)]
+        fn round16(self, [low, high]: Self::F) -> Self::F {
+            // SAFETY: see above.
+            unsafe {
+                [
+                    _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(low)),
+                    _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(high)),
+                ]
             }
         }
     }
@@ -486,6 +505,11 @@ mod x86 {
                 let half = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(x.as_ptr()));
                 _mm256_storeu_si256(out.as_mut_ptr().cast::<__m256i>(), half);
             }
+        }
+        #[inline(always)]
+        fn round16(self, v: Self::F) -> Self::F {
+            // SAFETY: see above.
+            unsafe { _mm512_cvtph_ps(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) }
         }
     }
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod complex;
 mod double;
+pub(crate) mod glibc;
 mod single;
 mod wide;
 

@@ -1,6 +1,6 @@
 //! The precision of the `f32` functions, against the standard library in `f64`.
 
-use super::{Real, single};
+use super::{Real, glibc, single};
 use crate::simd::{self, Level, Task};
 
 /// A function applied to all numbers at the level of this CPU.
@@ -78,6 +78,21 @@ fn exp_normal_is_zero_below_the_normal_range() {
     // NaN stays whatever its other bits are.
     simd::run(Each("exp_normal", &[0.0, -0.0, f32::from_bits(0x7F80_0155)], &mut ys));
     assert!(ys[0] == 1.0 && ys[1] == 1.0 && ys[2].is_nan());
+}
+
+/// What the C library's own documentation promises, half a unit and a little; subnormal results included.
+#[test]
+fn exp_of_negative_numbers_is_that_of_the_c_library() {
+    for bits in ((-0.0f32).to_bits()..(-104.5f32).to_bits()).step_by(9_973) {
+        let x = f32::from_bits(bits);
+        let (got, want) = (glibc::exp_of_negative(x), f64::from(x).exp());
+        let unit = f64::from(got.next_up()) - f64::from(got);
+        assert!((f64::from(got) - want).abs() <= 0.503 * unit, "exp({x:e}) is {got:e}, not {want:e}");
+    }
+    // Where a sum of rounded products would round the other way.
+    assert_eq!(glibc::exp_of_negative(-63.099_46), 3.946_866_7e-28);
+    assert_eq!([0.0, -0.0, f32::NEG_INFINITY].map(glibc::exp_of_negative), [1.0, 1.0, 0.0]);
+    assert!(glibc::exp_of_negative(f32::NAN).is_nan());
 }
 
 #[test]

@@ -141,10 +141,8 @@ impl Task for Scores<'_> {
         let (rows, d) = (work.rows, work.d);
         let mut row = if work.half { rows } else { 0 };
         for row in 0..row {
-            for key in 0..count {
-                let (q, k) = (&work.q[row * d..][..d], &work.k[key * d..][..d]);
-                work.s[row * KEYS + key] = half::score(l, q, k, work.widths.0);
-            }
+            let (q, s) = (&work.q[row * d..][..d], &mut work.s[row * KEYS..][..count.next_multiple_of(4)]);
+            half::scores(l, q, &work.k, work.widths.0, s);
         }
         while row < rows {
             let (q, s) = (&work.q[row * d..], &mut work.s[row * KEYS..]);
@@ -225,11 +223,13 @@ impl Task for Absorb<'_> {
         let Absorb { work, count } = self;
         let (rows, e) = (work.rows, work.e);
         if work.half {
-            for row in 0..rows {
-                let (s, acc) = (&work.s[row * KEYS..][..count], &mut work.acc[row * e..][..e]);
-                let mut state = (work.largest[row], work.total[row]);
-                half::absorb(l, s, &work.v, acc, &mut state);
-                (work.largest[row], work.total[row]) = state;
+            for row in (0..rows).step_by(2) {
+                let pair = 2.min(rows - row);
+                let last = row + pair - 1;
+                let scores = [&work.s[row * KEYS..][..count], &work.s[last * KEYS..][..count]];
+                let sums = &mut work.acc[row * e..][..pair * e];
+                let state = (&mut work.largest[row..][..pair], &mut work.total[row..][..pair]);
+                half::absorb(l, &scores[..pair], &work.v, sums, state);
             }
             return;
         }
