@@ -136,8 +136,8 @@ fn add_columns<L: Level, const ROWS: usize, const VECTORS: usize>(
         let value = values[key * width + at..][..VECTORS * LANES].as_chunks().0;
         for r in 0..ROWS {
             if let Some(shrink) = steps[r].shrinks[step] {
-                for c in 0..VECTORS {
-                    sums[r][c] = l.round16(l.mul_add(sums[r][c], l.splat(shrink), l.splat(0.0)));
+                for sum in &mut sums[r] {
+                    *sum = l.round16(l.mul_add(*sum, l.splat(shrink), l.splat(0.0)));
                 }
             }
         }
