@@ -49,7 +49,7 @@ fn read_parts(file: &std::fs::File, pages: &mut [u8]) -> io::Result<()> {
             .enumerate()
             .map(|(i, pages)| scope.spawn(move || file.read_exact_at(pages, (i * part) as u64)))
             .collect();
-        // A panic in a thread is passed on; there is nothing in it that could.
+        // The threads have nothing in them that panics; if one did, so does this one.
         reads
             .into_iter()
             .try_for_each(|read| read.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

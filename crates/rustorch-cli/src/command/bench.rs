@@ -125,7 +125,7 @@ fn measure(
     output::status(&format!("{test}: warming up"));
     let mut once = || -> Result<f64, Failure> {
         session.truncate(depth);
-        // Also where all are there: a state that recurs is brought up to them.
+        // Also with no token left: a recurrent state is then brought up to those that are there.
         let kept = session.tokens().len();
         session.feed(&tokens[kept..depth])?;
         let start = Instant::now();
