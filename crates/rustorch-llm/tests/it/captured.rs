@@ -94,33 +94,37 @@ fn every_type_of_weights_decodes_alike() {
 
 #[test]
 fn one_program_decodes_at_every_position_and_leaves_the_cache_where_it_is() {
-    let mut model = common::carried_model();
-    model.set_numerics(Numerics::F32);
-    let mut cache = model.model().new_cache(64).unwrap();
-    for id in 0..20 {
-        model.model().forward(&[id], &mut cache, false).unwrap();
-    }
-    let Decoding::Captured(program) = cache.decoding() else { panic!("{:?}", cache.decoding()) };
-    let first = std::ptr::from_ref(program);
-    let graph = program.graph();
-    // Keys and values are written where they are: no state is copied, and none is in the arena.
-    let blocks = model.model().config().blocks;
-    assert_eq!(graph.states.len(), 2 * blocks);
-    assert_eq!(program.staged_states(), Some(0));
-    let last = bits(&model.model().forward(&[3], &mut cache, false).unwrap());
-    assert!(matches!(cache.decoding(), Decoding::Captured(program) if std::ptr::eq(program, first)));
+    // Of its own: while one thread explains, the operations of all threads are recorded.
+    let executor = HybridExecutor::builder().threads(1).build().unwrap();
+    executor.scope(|| {
+        let mut model = common::carried_model();
+        model.set_numerics(Numerics::F32);
+        let mut cache = model.model().new_cache(64).unwrap();
+        for id in 0..20 {
+            model.model().forward(&[id], &mut cache, false).unwrap();
+        }
+        let Decoding::Captured(program) = cache.decoding() else { panic!("{:?}", cache.decoding()) };
+        let first = std::ptr::from_ref(program);
+        let graph = program.graph();
+        // Keys and values are written where they are: no state is copied, and none is in the arena.
+        let blocks = model.model().config().blocks;
+        assert_eq!(graph.states.len(), 2 * blocks);
+        assert_eq!(program.staged_states(), Some(0));
+        let last = bits(&model.model().forward(&[3], &mut cache, false).unwrap());
+        assert!(matches!(cache.decoding(), Decoding::Captured(program) if std::ptr::eq(program, first)));
 
-    // Where somebody wants to know of each operation, the decoder runs them.
-    cache.truncate(20);
-    let (placed, _) = HybridExecutor::current().explain(|| {
-        let logits = bits(&model.model().forward(&[3], &mut cache, false).unwrap());
-        assert_eq!(why_eager(&cache).as_deref(), Some("operations are placed or recorded one by one"));
-        logits
+        // Where somebody wants to know of each operation, the decoder runs them.
+        cache.truncate(20);
+        let (placed, _) = executor.explain(|| {
+            let logits = bits(&model.model().forward(&[3], &mut cache, false).unwrap());
+            assert_eq!(why_eager(&cache).as_deref(), Some("operations are placed or recorded one by one"));
+            logits
+        });
+        cache.truncate(20);
+        assert_eq!(bits(&model.model().forward(&[3], &mut cache, false).unwrap()), placed);
+        assert_eq!(placed, last);
+        assert!(matches!(cache.decoding(), Decoding::Captured(_)));
     });
-    cache.truncate(20);
-    assert_eq!(bits(&model.model().forward(&[3], &mut cache, false).unwrap()), placed);
-    assert_eq!(placed, last);
-    assert!(matches!(cache.decoding(), Decoding::Captured(_)));
 }
 
 #[test]
