@@ -1,7 +1,7 @@
 //! Matmuls: square ones in several dtypes, and those of a language model, on one thread and two.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use rustorch_core::{Backend, Buffer, DType, Layout, MatMul, Op, QuantType, Shape, View, ViewMut};
+use rustorch_core::{Backend, Buffer, DType, Layout, MatMul, Numerics, Op, QuantType, Shape, View, ViewMut};
 use rustorch_cpu::CpuBackend;
 
 /// An operand of small ones.
@@ -29,12 +29,13 @@ impl Operand {
     }
 }
 
-fn run_matmul(cpu: &CpuBackend, a: &Operand, b: &Operand, out: &mut Operand) {
+fn run_matmul(cpu: &CpuBackend, numerics: Numerics, a: &Operand, b: &Operand, out: &mut Operand) {
     // SAFETY: the buffers were made for these layouts, and written.
     unsafe {
         let args = [View::new(&a.buffer, a.dtype, &a.layout), View::new(&b.buffer, b.dtype, &b.layout)];
         let to = ViewMut::new(&mut out.buffer, out.dtype, &out.layout);
-        cpu.run(&Op::MatMul(MatMul::default()), &args, &mut [to]).expect("a valid matmul");
+        let op = Op::MatMul(MatMul { numerics, ..MatMul::default() });
+        cpu.run(&op, &args, &mut [to]).expect("a valid matmul");
     }
 }
 
@@ -57,7 +58,7 @@ fn squares(c: &mut Criterion) {
             let mut out = Operand::new(&cpu, dtype, [n, n]);
             group.throughput(Throughput::Elements(2 * (n as u64).pow(3)));
             group.bench_function(BenchmarkId::new(format!("{dtype} {n}"), threads), |bench| {
-                bench.iter(|| run_matmul(&cpu, &a, &b, &mut out));
+                bench.iter(|| run_matmul(&cpu, Numerics::Ggml, &a, &b, &mut out));
             });
         }
     }
@@ -70,20 +71,27 @@ fn weights(c: &mut Criterion) {
     group.sample_size(20);
     for threads in [1, 2] {
         let cpu = CpuBackend::new(threads);
-        for dtype in [
-            DType::Quant(QuantType::Q4_K),
-            DType::Quant(QuantType::Q6_K),
-            DType::Quant(QuantType::Q8_0),
-            DType::BF16,
-            DType::F32,
-        ] {
+        let quants = [
+            QuantType::Q4_0,
+            QuantType::Q5_0,
+            QuantType::Q8_0,
+            QuantType::Q4_K,
+            QuantType::Q5_K,
+            QuantType::Q6_K,
+        ];
+        let quants = quants
+            .map(DType::Quant)
+            .into_iter()
+            .flat_map(|dtype| [(dtype, Numerics::Ggml, ""), (dtype, Numerics::Fast, " fast")]);
+        let dense = [DType::BF16, DType::F32].map(|dtype| (dtype, Numerics::Ggml, ""));
+        for (dtype, numerics, name) in quants.chain(dense) {
             let b = Operand::new(&cpu, dtype, [n, k]).transposed();
             for m in [1, 512] {
                 let a = Operand::new(&cpu, DType::F32, [m, k]);
                 let mut out = Operand::new(&cpu, DType::F32, [m, n]);
                 group.throughput(Throughput::Elements((2 * m * n * k) as u64));
-                group.bench_function(BenchmarkId::new(format!("{dtype} {m} rows"), threads), |bench| {
-                    bench.iter(|| run_matmul(&cpu, &a, &b, &mut out));
+                group.bench_function(BenchmarkId::new(format!("{dtype}{name} {m} rows"), threads), |bench| {
+                    bench.iter(|| run_matmul(&cpu, numerics, &a, &b, &mut out));
                 });
             }
         }

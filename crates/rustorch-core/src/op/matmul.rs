@@ -14,8 +14,22 @@ pub enum Numerics {
     /// llama.cpp's.
     #[default]
     Ggml,
+    /// `Ggml`'s roundings of the activations that meet a weight, with sums in the order that is fastest; attention is `F32`'s.
+    /// Results do not depend on threads and batches, but their last bits may differ between versions of this library. A device
+    /// without kernels of its own for it computes as for `Ggml`.
+    Fast,
     /// Dequantized values multiplied and summed in `F32`; activations are not rounded. Slower, and more precise.
     F32,
+}
+
+impl Numerics {
+    /// All of them.
+    pub const ALL: [Numerics; 3] = [Numerics::Ggml, Numerics::Fast, Numerics::F32];
+
+    /// Whether activations that meet a weight of fewer bits are rounded first.
+    pub const fn rounds_activations(self) -> bool {
+        !matches!(self, Numerics::F32)
+    }
 }
 
 /// `a: [.., m, k] × b: [.., k, n] (+ bias: [n]) → [.., m, n]`; the leading dimensions broadcast.

@@ -12,7 +12,7 @@ impl Emitter<'_> {
         if !a.dtype.is_float() {
             return Err("a matmul of integers is not built; cast to f32".into());
         }
-        if node.args[0].dtype != node.args[1].dtype && op.numerics == Numerics::Ggml {
+        if node.args[0].dtype != node.args[1].dtype && op.numerics.rounds_activations() {
             return Err(super::GGML.into());
         }
         // A weight of fewer bits.

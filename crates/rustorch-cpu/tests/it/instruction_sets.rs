@@ -1,7 +1,7 @@
 //! Each instruction set gives the same results. A process has one, so this program starts itself with the others.
 
-use crate::matmul::weight::{activations, random_blocks, sizes, weight};
-use crate::matmul::{Random, Tensor, matmul, run};
+use crate::matmul::weight::{ROUNDING, activations, random_blocks, sizes, weight};
+use crate::matmul::{Random, Tensor, matmul, matmul_with, run};
 use rustorch_core::{C64, QuantType};
 use rustorch_cpu::Isa;
 use std::path::Path;
@@ -21,7 +21,10 @@ fn results() -> (Vec<u8>, Vec<f32>) {
             let w = weight(quant, &[n, k], &random_blocks(quant, n * k, &mut random)).transposed();
             for m in [1, 35] {
                 let x = Tensor::of(&[m, k], &activations(m * k, &mut random));
-                exact.extend_from_slice(bytemuck::cast_slice(&run(1, &matmul(), &[&x, &w]).values::<f32>()));
+                for numerics in ROUNDING {
+                    let out = run(1, &matmul_with(numerics), &[&x, &w]).values::<f32>();
+                    exact.extend_from_slice(bytemuck::cast_slice(&out));
+                }
             }
         }
     }

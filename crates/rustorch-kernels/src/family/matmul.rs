@@ -171,7 +171,8 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         _ => (None, Numerics::Ggml),
     };
     // One kernel where nothing would be rounded.
-    let numerics = if x.dtype == w.dtype { Numerics::Ggml } else { numerics };
+    let rounds = x.dtype == w.dtype || numerics.rounds_activations();
+    let numerics = if rounds { Numerics::Ggml } else { Numerics::F32 };
     let ring = ring(x.dtype, w.dtype, numerics, request.hardware);
     let tile = Tile::choose(m, n, ring);
     let bias = !experts && request.args.len() == 3;
@@ -337,7 +338,7 @@ impl MatMul {
 
 /// What the products and sums are: with a 16-bit weight those of its dtype, which are in `f32`.
 fn ring(x: DType, w: DType, numerics: Numerics, hardware: &Hardware) -> Ring {
-    Ring::of(if x == DType::F32 && numerics == Numerics::Ggml { w } else { x }, hardware)
+    Ring::of(if x == DType::F32 && numerics.rounds_activations() { w } else { x }, hardware)
 }
 
 /// The element of `x` at a place as a factor: with a 16-bit weight it is rounded to them.

@@ -95,7 +95,7 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, op: &MatMulOp) -> Res
     let bias = request.args.len() == 3;
     let kernel = MatVec {
         weight: w.dtype,
-        rounds: w.dtype != DType::F32 && op.numerics == Numerics::Ggml,
+        rounds: w.dtype != DType::F32 && op.numerics.rounds_activations(),
         tile: if m == 1 { 1 } else { TILE },
         bias,
     };

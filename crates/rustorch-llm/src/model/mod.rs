@@ -164,7 +164,7 @@ impl Model {
 
     fn cache_dtype(&self) -> DType {
         match self.numerics {
-            Numerics::Ggml => DType::F16,
+            Numerics::Ggml | Numerics::Fast => DType::F16,
             Numerics::F32 => DType::F32,
         }
     }

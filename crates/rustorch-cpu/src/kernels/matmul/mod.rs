@@ -54,7 +54,7 @@ fn run_quantized(
     args: &[View<'_>],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    let kernels = Kernels::get(quant, crate::Isa::detect());
+    let kernels = Kernels::get(quant, op.numerics, crate::Isa::detect());
     let x = address::<f32>(&args[0])?;
     let w = weight_address(&args[1])?;
     let target = Target::<f32>::new(out, args.get(2), op.activation)?;

@@ -34,7 +34,7 @@ pub(crate) fn run_mul_mat_id(
             dense::run_dequantized(pool, quant, matrix, &choices.strided::<f32>([x, w], out)?);
             return Ok(());
         }
-        let kernels = Kernels::get(quant, crate::Isa::detect());
+        let kernels = Kernels::get(quant, numerics, crate::Isa::detect());
         let gemms = choices.gemms::<_, f32>(w, out, |rows| RowIds::Listed(&choices.x_rows[rows]))?;
         let offsets = RowOffsets::Listed(&choices.x_offsets);
         let inner = (k, x.layout().strides()[2]);

@@ -6,7 +6,7 @@ mod mul_mat_id;
 pub(crate) mod weight;
 
 use crate::testing::cpu;
-use rustorch_core::{Buffer, DType, Layout, Op, Shape, TensorMeta, View, ViewMut};
+use rustorch_core::{Buffer, DType, Layout, MatMul, Numerics, Op, Shape, TensorMeta, View, ViewMut};
 
 /// Numbers from a seed.
 pub(crate) struct Random(u64);
@@ -104,13 +104,17 @@ pub(crate) fn run_into(
     cpu(threads).run(op, &views, std::slice::from_mut(&mut to))
 }
 
+pub(crate) fn matmul_with(numerics: Numerics) -> Op {
+    Op::MatMul(MatMul { numerics, ..MatMul::default() })
+}
+
 pub(crate) fn matmul() -> Op {
-    Op::MatMul(rustorch_core::MatMul::default())
+    Op::MatMul(MatMul::default())
 }
 
 /// A matmul whose rows do not depend on their number.
 pub(crate) fn invariant() -> Op {
-    Op::MatMul(rustorch_core::MatMul { batch_invariant: true, ..rustorch_core::MatMul::default() })
+    Op::MatMul(MatMul { batch_invariant: true, ..MatMul::default() })
 }
 
 pub(crate) fn bits(values: &[f32]) -> Vec<u32> {

@@ -1,8 +1,8 @@
 //! Matmuls with block-quantized weights.
 
-use super::{Random, Tensor, bits, matmul, run, run_into};
+use super::{Random, Tensor, bits, matmul, matmul_with, run, run_into};
 use bytemuck::Zeroable;
-use rustorch_core::{DType, Layout, QuantType, Shape};
+use rustorch_core::{DType, Layout, Numerics, QuantType, Shape};
 use rustorch_quant::{
     BlockQ8_0, BlockQ8_1, BlockQ8K, Codes, dequantize, expand, quantize_q8_0, quantize_q8_1, quantize_q8_k,
 };
@@ -21,6 +21,9 @@ pub(crate) fn random_blocks(quant: QuantType, values: usize, random: &mut Random
     }
     bytes
 }
+
+/// Those that round activations.
+pub(crate) const ROUNDING: [Numerics; 2] = [Numerics::Ggml, Numerics::Fast];
 
 pub(crate) fn weight(quant: QuantType, dims: &[usize], bytes: &[u8]) -> Tensor {
     Tensor::new(DType::Quant(quant), Layout::contiguous(Shape::new(dims).unwrap()), bytes)
@@ -102,17 +105,16 @@ fn every_type_gives_what_ggml_gives() {
             let w = random_blocks(quant, n * k, random);
             let x = activations(m * k, random);
             let b = weight(quant, &[n, k], &w).transposed();
-            let got = run(2, &matmul(), &[&Tensor::of(&[m, k], &x), &b]).values::<f32>();
+            let a = Tensor::of(&[m, k], &x);
+            let got = ROUNDING.map(|numerics| run(2, &matmul_with(numerics), &[&a, &b]).values::<f32>());
             let row = w.len() / n;
             for i in 0..m {
                 for j in 0..n {
                     let (want, magnitude) = reference(quant, &w[row * j..][..row], &x[k * i..][..k]);
-                    let off = (f64::from(got[n * i + j]) - want).abs();
-                    assert!(
-                        off <= 1e-6 * magnitude,
-                        "{quant} k {k} [{i}, {j}]: {} not {want}",
-                        got[n * i + j]
-                    );
+                    for got in got.each_ref().map(|got| got[n * i + j]) {
+                        let off = (f64::from(got) - want).abs();
+                        assert!(off <= 1e-6 * magnitude, "{quant} k {k} [{i}, {j}]: {got} not {want}");
+                    }
                 }
             }
         }
@@ -122,20 +124,27 @@ fn every_type_gives_what_ggml_gives() {
 #[test]
 fn a_row_alone_gives_the_same_bits_as_among_others_on_any_number_of_threads() {
     let random = &mut Random::new(2);
-    for &quant in QuantType::ALL {
+    for (&quant, numerics) in
+        QuantType::ALL.iter().flat_map(|quant| ROUNDING.map(|numerics| (quant, numerics)))
+    {
+        let matmul = matmul_with(numerics);
         let k = sizes(quant)[1];
         let (n, m) = (50, 41);
         let b = weight(quant, &[n, k], &random_blocks(quant, n * k, random)).transposed();
         let x = activations(m * k, random);
         let alone: Vec<u32> = x
             .chunks(k)
-            .flat_map(|row| bits(&run(1, &matmul(), &[&Tensor::of(&[1, k], row), &b]).values()))
+            .flat_map(|row| bits(&run(1, &matmul, &[&Tensor::of(&[1, k], row), &b]).values()))
             .collect();
         for rows in [2, 5, 6, 17, m] {
             for threads in [1, 2, 3] {
                 let a = Tensor::of(&[rows, k], &x[..rows * k]);
-                let got = run(threads, &matmul(), &[&a, &b]).values();
-                assert_eq!(bits(&got), alone[..rows * n], "{quant} {rows} rows {threads} threads");
+                let got = run(threads, &matmul, &[&a, &b]).values();
+                assert_eq!(
+                    bits(&got),
+                    alone[..rows * n],
+                    "{quant} {numerics:?} {rows} rows {threads} threads"
+                );
             }
         }
     }
@@ -197,7 +206,9 @@ fn empty_matmuls_are_zero_and_the_bias() {
 #[test]
 fn a_row_with_nan_or_infinity_does_not_touch_others() {
     let random = &mut Random::new(5);
-    for quant in [QuantType::Q4_0, QuantType::Q4_1, QuantType::Q4_K, QuantType::IQ2_S] {
+    let quants = [QuantType::Q4_0, QuantType::Q4_1, QuantType::Q4_K, QuantType::Q6_K, QuantType::IQ2_S];
+    for (quant, numerics) in quants.iter().flat_map(|&quant| ROUNDING.map(|numerics| (quant, numerics))) {
+        let matmul = || matmul_with(numerics);
         let (k, n, m) = (512, 4, 9);
         let b = weight(quant, &[n, k], &random_blocks(quant, n * k, random)).transposed();
         let mut x = activations(m * k, random);

@@ -72,7 +72,7 @@ fn allowed(op: &MatMul, args: &[TensorMeta<'_>]) -> Option<GemmDTypes> {
     let dtypes = if x == DType::F32 && matches!(w, DType::F16 | DType::BF16) {
         // Few rows have a kernel, which rounds them as it reads the weight.
         let rows = args[0].dims()[args[0].dims().len() - 2];
-        let free = op.numerics == Numerics::Ggml && !op.batch_invariant && rows > family::matvec::FEW;
+        let free = op.numerics.rounds_activations() && !op.batch_invariant && rows > family::matvec::FEW;
         free.then_some(GemmDTypes::of(w, x))
     } else {
         // A function of a sum that is rounded to 16 bits before may be far from one of the sum.

@@ -45,8 +45,8 @@ impl ActivationFn {
         numerics: Numerics,
     ) -> Result<Tensor> {
         Ok(match (self.activation, up, &self.fused) {
-            (Activation::GeluTanh, Some(up), _) if numerics == Numerics::F32 => gate.geglu_tanh(up)?,
-            (Activation::GeluTanh, None, _) if numerics == Numerics::F32 => gate.gelu_tanh()?,
+            (Activation::GeluTanh, Some(up), _) if numerics != Numerics::Ggml => gate.geglu_tanh(up)?,
+            (Activation::GeluTanh, None, _) if numerics != Numerics::Ggml => gate.gelu_tanh()?,
             (_, Some(up), Some([_, gated])) => gated.apply(&[gate, up])?,
             (_, None, Some([plain, _])) => plain.apply(&[gate])?,
             (_, Some(up), None) => gate.swiglu(up)?,

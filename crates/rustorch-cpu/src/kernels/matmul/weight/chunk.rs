@@ -53,7 +53,7 @@ impl Chunk {
 
 /// Whether sums of products of four codes with activations fit into 16 bits: the codes have six bits at most.
 pub(crate) const fn small<W: Weight>() -> bool {
-    W::OFFSET <= 32 && W::PLANES == 1
+    W::BITS <= 6 && W::PLANES == 1
 }
 
 /// Unpacks up to 256 values; scales, minima and codes alike.

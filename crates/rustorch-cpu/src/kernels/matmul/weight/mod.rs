@@ -11,10 +11,11 @@
 //! bit for bit: a rounding more or less, and an activation behind it rounds to another of its 8-bit codes, which moves
 //! the logits of a model by a thousandth of their range. ggml interleaves the blocks of eight rows of some types (Q4_0, Q2_K,
 //! Q4_K, IQ4_NL, MXFP4) and has one chain for each result; for the others its dot product has one for each lane of a vector
-//! of eight, added in the end ([`lanes`]).
+//! of eight, added in the end ([`lanes`]). With [`Numerics::Fast`] these have one, too ([`fast`]).
 
 mod activation;
 mod chunk;
+mod fast;
 mod lanes;
 mod matmul;
 mod portable;
@@ -30,7 +31,8 @@ pub(crate) use x86::Vectored;
 use crate::Isa;
 use activation::{LANES, PanelChunk, Row};
 use chunk::Chunk;
-use rustorch_core::QuantType;
+use fast::Fast;
+use rustorch_core::{Numerics, QuantType};
 use types::{ActivationQuant, Kind, Weight};
 
 /// Without vector code, every type is plain.
@@ -89,12 +91,12 @@ type UnpackFn = unsafe fn(*const u8, usize, *mut Chunk, usize);
 /// [`Acc`]s for each panel of a kind with lanes: for each of eight lanes, and for the minima.
 const LANE_ACCS: usize = 9;
 
-/// [`Acc`]s for each panel: sums, and for [`Kind::Integer`] minima, too.
+/// [`Acc`]s for each panel: sums, and for [`Kind::Integer`] those of minima, if there are some.
 const fn accs<W: Weight>() -> usize {
     match W::KIND {
         Kind::LaneBlocks | Kind::Lanes => LANE_ACCS,
-        Kind::Integer => 2,
-        Kind::Blocks | Kind::Groups => 1,
+        Kind::Integer if W::MINS => 2,
+        Kind::Integer | Kind::Blocks | Kind::Groups => 1,
     }
 }
 
@@ -121,9 +123,9 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    /// The kernels of a type on an instruction set that this CPU has.
-    pub(crate) fn get(quant: QuantType, isa: Isa) -> Kernels {
-        types::visit(quant, Choose(isa))
+    /// The kernels of a type on an instruction set that this CPU has, which round activations.
+    pub(crate) fn get(quant: QuantType, numerics: Numerics, isa: Isa) -> Kernels {
+        types::visit(quant, Choose { numerics, isa })
     }
 
     fn portable<W: Weight>() -> Kernels {
@@ -140,8 +142,8 @@ impl Kernels {
             accs: accs::<W>(),
             finish: match W::KIND {
                 Kind::LaneBlocks | Kind::Lanes => lanes::finish_panel::<W>,
-                Kind::Integer => portable::subtract_minima,
-                Kind::Blocks | Kind::Groups => |accs, out| *out = accs[0],
+                Kind::Integer if W::MINS => portable::subtract_minima,
+                Kind::Integer | Kind::Blocks | Kind::Groups => |accs, out| *out = accs[0],
             },
         }
     }
@@ -152,19 +154,26 @@ impl Kernels {
     }
 }
 
-struct Choose(#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "one set of kernels"))] Isa);
+struct Choose {
+    numerics: Numerics,
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "one set of kernels"))]
+    isa: Isa,
+}
 
 impl types::Visitor for Choose {
     type Output = Kernels;
 
     #[cfg(target_arch = "x86_64")]
     fn plain<W: Weight>(self) -> Kernels {
-        x86::plain::<W>(self.0)
+        x86::plain::<W>(self.isa)
     }
 
     #[cfg(target_arch = "x86_64")]
     fn vector<W: Vectored>(self) -> Kernels {
-        x86::vector::<W>(self.0)
+        match self.numerics {
+            Numerics::Fast if const { lanes::is::<W>() } => x86::vector::<Fast<W>>(self.isa),
+            _ => x86::vector::<W>(self.isa),
+        }
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -174,6 +183,9 @@ impl types::Visitor for Choose {
 
     #[cfg(not(target_arch = "x86_64"))]
     fn vector<W: Vectored>(self) -> Kernels {
-        Kernels::portable::<W>()
+        match self.numerics {
+            Numerics::Fast if const { lanes::is::<W>() } => Kernels::portable::<Fast<W>>(),
+            _ => Kernels::portable::<W>(),
+        }
     }
 }

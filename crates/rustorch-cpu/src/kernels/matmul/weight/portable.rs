@@ -25,7 +25,7 @@ pub(super) unsafe fn rows<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>
             unpack(blocks, &mut chunk);
             dot::<W>(&chunk, x, c, blocks.len() * W::LEN / 32, (&mut acc, &mut min));
         }
-        *out = if matches!(W::KIND, Kind::Integer) { acc - min } else { acc };
+        *out = if matches!(W::KIND, Kind::Integer) && W::MINS { acc - min } else { acc };
     }
 }
 
@@ -53,8 +53,12 @@ fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, (acc, low): (&mu
                 sum += w.int_scale[g] * products(&w.codes[n * g..][..n], &qs[n * g..][..n]);
                 min += i32::from(w.int_min[g]) * i32::from(sums[g]);
             }
+            if W::MINS {
+                *low = mul_add(min as f32, w.dmin * x.d[c], *low);
+            } else {
+                sum += min;
+            }
             *acc = mul_add(sum as f32, w.d * x.d[c], *acc);
-            *low = mul_add(min as f32, w.dmin * x.d[c], *low);
         }
         Kind::Groups => {
             let block = W::ACTIVATION_QUANT.block();
@@ -148,10 +152,20 @@ fn panel<W: Weight>(
                     min[l] += i32::from(w.int_min[g]) * i32::from(x.sums[g / 2][l][g % 2]);
                 }
             }
-            let low = low.expect("this kind has sums of minima");
+            match low {
+                Some(low) => {
+                    for l in 0..LANES {
+                        low[l] = mul_add(min[l] as f32, w.dmin * x.d[0][l], low[l]);
+                    }
+                }
+                None => {
+                    for l in 0..LANES {
+                        sum[l] += min[l];
+                    }
+                }
+            }
             for l in 0..LANES {
                 acc[l] = mul_add(sum[l] as f32, w.d * x.d[0][l], acc[l]);
-                low[l] = mul_add(min[l] as f32, w.dmin * x.d[0][l], low[l]);
             }
         }
         Kind::Groups => {

@@ -58,8 +58,10 @@ pub(crate) trait Weight: Block {
     const ACTIVATION_QUANT: ActivationQuant;
     /// The arithmetic.
     const KIND: Kind;
-    /// Values for each integer scale ([`Kind::Integer`] only).
+    /// Values for each integer scale ([`Kind::Integer`] and [`Kind::Lanes`]).
     const GROUP: usize = 16;
+    /// Bits of a code with its offset.
+    const BITS: u32 = 8;
     /// What makes codes unsigned. 128 where they use all eight bits.
     const OFFSET: u8 = 128;
     /// Whether there are minima.
@@ -93,10 +95,11 @@ pub(crate) trait Weight: Block {
 }
 
 macro_rules! blocks {
-    ($($block:ty: $kind:ident, $activation_quant:ident, offset $offset:literal, $factors:expr;)*) => {$(
+    ($($block:ty: $kind:ident, $activation_quant:ident, bits $bits:literal, offset $offset:literal, $factors:expr;)*) => {$(
         impl Weight for $block {
             const ACTIVATION_QUANT: ActivationQuant = ActivationQuant::$activation_quant;
             const KIND: Kind = Kind::$kind;
+            const BITS: u32 = $bits;
             const OFFSET: u8 = $offset;
             const MINS: bool = matches!(ActivationQuant::$activation_quant, ActivationQuant::Q8_1);
 
@@ -110,14 +113,14 @@ macro_rules! blocks {
 }
 
 blocks! {
-    BlockQ4_0: Blocks, Q8_0, offset 8, |b| (b.d.get(), 0.0);
-    BlockQ4_1: LaneBlocks, Q8_1, offset 0, |b| (b.d.get(), b.m.get());
-    BlockQ5_0: LaneBlocks, Q8_0, offset 16, |b| (b.d.get(), 0.0);
-    BlockQ5_1: LaneBlocks, Q8_1, offset 0, |b| (b.d.get(), b.m.get());
-    BlockQ8_0: LaneBlocks, Q8_0, offset 128, |b| (b.d.get(), 0.0);
-    BlockQ8_1: Blocks, Q8_0, offset 128, |b| (b.d.get(), 0.0);
-    BlockIq4Nl: Blocks, Q8_0, offset 128, |b| (b.d.get(), 0.0);
-    BlockMxfp4: Blocks, Q8_0, offset 128, |b| (e8m0_halved(b.e), 0.0);
+    BlockQ4_0: Blocks, Q8_0, bits 4, offset 8, |b| (b.d.get(), 0.0);
+    BlockQ4_1: LaneBlocks, Q8_1, bits 4, offset 0, |b| (b.d.get(), b.m.get());
+    BlockQ5_0: LaneBlocks, Q8_0, bits 5, offset 16, |b| (b.d.get(), 0.0);
+    BlockQ5_1: LaneBlocks, Q8_1, bits 5, offset 0, |b| (b.d.get(), b.m.get());
+    BlockQ8_0: LaneBlocks, Q8_0, bits 8, offset 128, |b| (b.d.get(), 0.0);
+    BlockQ8_1: Blocks, Q8_0, bits 8, offset 128, |b| (b.d.get(), 0.0);
+    BlockIq4Nl: Blocks, Q8_0, bits 8, offset 128, |b| (b.d.get(), 0.0);
+    BlockMxfp4: Blocks, Q8_0, bits 8, offset 128, |b| (e8m0_halved(b.e), 0.0);
 }
 
 /// Half of the scale of an MXFP4 block, which goes with the doubled codes.
@@ -127,12 +130,13 @@ fn e8m0_halved(e: u8) -> f32 {
 }
 
 macro_rules! integer {
-    ($($block:ty: $kind:ident, groups of $group:literal, offset $offset:literal, mins $mins:literal, $factors:expr, $scales:expr
+    ($($block:ty: $kind:ident, groups of $group:literal, bits $bits:literal, offset $offset:literal, mins $mins:literal, $factors:expr, $scales:expr
        $(, $constant:ident = $value:expr)* $(=> $code:expr)?;)*) => {$(
         impl Weight for $block {
             const ACTIVATION_QUANT: ActivationQuant = ActivationQuant::Q8K;
             const KIND: Kind = Kind::$kind;
             const GROUP: usize = $group;
+            const BITS: u32 = $bits;
             const OFFSET: u8 = $offset;
             const MINS: bool = $mins;
             $(integer!(@constant $constant = $value);)*
@@ -164,16 +168,16 @@ macro_rules! integer {
 }
 
 integer! {
-    BlockQ2K: Integer, groups of 16, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| {
+    BlockQ2K: Integer, groups of 16, bits 2, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| {
         let both = u128::from_le_bytes(b.scales);
         let nibbles = u128::from_le_bytes([15; 16]);
         (bytemuck::cast((both & nibbles).to_le_bytes()), bytemuck::cast((both >> 4 & nibbles).to_le_bytes()))
     };
-    BlockQ3K: Lanes, groups of 16, offset 4, mins false, |b| (b.d.get(), 0.0), |b| (q3_scales(&b.scales), [0; 16]);
-    BlockQ4K: Integer, groups of 32, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| affine_scales(&b.scales);
-    BlockQ5K: Lanes, groups of 32, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| affine_scales(&b.scales);
-    BlockQ6K: Lanes, groups of 16, offset 32, mins false, |b| (b.d.get(), 0.0), |b| (b.scales, [0; 16]), GROUP_OFFSET = true;
-    BlockIq4Xs: Lanes, groups of 32, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
+    BlockQ3K: Lanes, groups of 16, bits 3, offset 4, mins false, |b| (b.d.get(), 0.0), |b| (q3_scales(&b.scales), [0; 16]);
+    BlockQ4K: Integer, groups of 32, bits 4, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| affine_scales(&b.scales);
+    BlockQ5K: Lanes, groups of 32, bits 5, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| affine_scales(&b.scales);
+    BlockQ6K: Lanes, groups of 16, bits 6, offset 32, mins false, |b| (b.d.get(), 0.0), |b| (b.scales, [0; 16]), GROUP_OFFSET = true;
+    BlockIq4Xs: Lanes, groups of 32, bits 8, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
         let (low, high) = (u32::from_le_bytes(b.scales_l), u32::from(b.scales_h.get()));
         let mut scales = [0; 16];
         for (j, scale) in scales[..8].iter_mut().enumerate() {
@@ -181,34 +185,34 @@ integer! {
         }
         (scales, [0; 16])
     };
-    BlockIq2Xxs: Lanes, groups of 32, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
+    BlockIq2Xxs: Lanes, groups of 32, bits 8, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
         (each_group(|g| odd(b.qs[4 * g + 3].get() >> 12)), [0; 16])
     }, FACTOR = 0.125;
-    BlockIq2Xs: Lanes, groups of 16, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
+    BlockIq2Xs: Lanes, groups of 16, bits 8, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
         (nibble_scales(b.scales), [0; 16])
     }, FACTOR = 0.125;
-    BlockIq2S: Lanes, groups of 16, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
+    BlockIq2S: Lanes, groups of 16, bits 8, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
         (nibble_scales(b.scales), [0; 16])
     }, FACTOR = 0.125;
-    BlockIq3Xxs: Lanes, groups of 32, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
+    BlockIq3Xxs: Lanes, groups of 32, bits 8, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
         (each_group(|g| odd(u16::from(b.scales_and_signs[4 * g + 3] >> 4))), [0; 16])
     }, FACTOR = 0.25;
-    BlockIq3S: Lanes, groups of 32, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
+    BlockIq3S: Lanes, groups of 32, bits 8, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
         (each_group(|g| odd(u16::from(b.scales[g / 2] >> (4 * (g % 2)) & 15))), [0; 16])
     };
     // The shift by an eighth is summed apart, as the minima of other types are.
-    BlockIq1S: Lanes, groups of 32, offset 128, mins true, |b| (b.d.get(), -b.d.get()), |b| {
+    BlockIq1S: Lanes, groups of 32, bits 8, offset 128, mins true, |b| (b.d.get(), -b.d.get()), |b| {
         let scale = |g: usize| odd(b.qh[g].get() >> 12 & 7);
         (each_group(scale), each_group(|g| if b.qh[g].get() & 0x8000 == 0 { scale(g) } else { -scale(g) }))
     }, MIN_FACTOR = 0.125 => |q, _| (q + 4) >> 3;
-    BlockIq1M: Lanes, groups of 16, offset 128, mins false, |b| (f16::from_bits(b.d_bits()).to_f32(), 0.0), |b| {
+    BlockIq1M: Lanes, groups of 16, bits 8, offset 128, mins false, |b| (f16::from_bits(b.d_bits()).to_f32(), 0.0), |b| {
         (std::array::from_fn(|g| odd(b.scales[g / 4].get() >> (3 * (g % 4)) & 7)), [0; 16])
     }, MIN_FACTOR = 0.125, PLANES = 2 => |q, plane| {
         let t = (q + 4) >> 3;
         if plane == 0 { t } else { q - 8 * t }
     };
-    BlockTq1_0: Lanes, groups of 16, offset 1, mins false, |b| (b.d.get(), 0.0), |_| ([1; 16], [0; 16]), GROUP_OFFSET = true;
-    BlockTq2_0: Lanes, groups of 16, offset 1, mins false, |b| (b.d.get(), 0.0), |_| ([1; 16], [0; 16]), GROUP_OFFSET = true;
+    BlockTq1_0: Lanes, groups of 16, bits 2, offset 1, mins false, |b| (b.d.get(), 0.0), |_| ([1; 16], [0; 16]), GROUP_OFFSET = true;
+    BlockTq2_0: Lanes, groups of 16, bits 2, offset 1, mins false, |b| (b.d.get(), 0.0), |_| ([1; 16], [0; 16]), GROUP_OFFSET = true;
 }
 
 /// The scale that a few bits stand for: an odd number.

@@ -22,7 +22,7 @@ use crate::Isa;
 
 /// Whether codes use all eight bits, so that pairs of products may leave 16 bits.
 const fn wide<W: Weight>() -> bool {
-    W::OFFSET == 128
+    W::BITS == 8
 }
 
 // Conditions are `const` blocks: what they leave out is not compiled.

@@ -66,7 +66,7 @@ unsafe fn tile<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, accs: *mu
         }
         match W::KIND {
             Kind::Blocks => blocks::<W>(w, x, n32, &mut acc),
-            Kind::Integer => integer::<W>(w, x, &mut acc, &mut *accs.add(1)),
+            Kind::Integer => integer::<W>(w, x, &mut acc, accs),
             Kind::LaneBlocks | Kind::Lanes => unreachable!("these kinds have kernels of their own"),
             Kind::Groups => groups::<W>(w, x, n32, &mut acc),
         }
@@ -105,35 +105,41 @@ unsafe fn blocks<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, acc: &m
     }
 }
 
-/// Continues the sums in `acc` and those of minima in `low`.
+/// Continues the sums in `acc` and those of minima, if there are some, in the second of `accs`.
 ///
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn integer<W: Weight>(w: *const Chunk, x: &PanelChunk, acc: &mut Tile<__m256>, low: &mut Acc) {
-    const { assert!(short::<W>() || !matches!(W::KIND, Kind::Integer)) };
+unsafe fn integer<W: Weight>(w: *const Chunk, x: &PanelChunk, acc: &mut Tile<__m256>, accs: *mut Acc) {
     // SAFETY: this function's contract.
     unsafe {
         let mut total = [[_mm256_setzero_si256(); HALVES]; ROWS];
-        for pair in 0..CHUNK / W::GROUP / 2 {
-            add_groups(&mut total, w, x, pair);
-        }
-        for r in 0..ROWS {
-            let dmin = _mm256_set1_ps((*w.add(r)).dmin);
-            for h in 0..HALVES {
-                let d = _mm256_mul_ps(dmin, floats(&x.d[0], h));
-                let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(total[r][h]), d, floats(&low[r], h));
-                _mm256_storeu_ps(low[r].as_mut_ptr().add(h * LANES / HALVES), sum);
+        if W::MINS || !wide::<W>() {
+            for pair in 0..CHUNK / W::GROUP / 2 {
+                add_groups(&mut total, w, x, pair);
             }
         }
-        total = [[_mm256_setzero_si256(); HALVES]; ROWS];
-        for g in 0..CHUNK / W::GROUP {
-            let pairs = if W::GROUP == 16 { short_pairs::<4>(w, x, g) } else { short_pairs::<8>(w, x, g) };
+        if W::MINS {
+            let low = &mut *accs.add(1);
             for r in 0..ROWS {
-                let scale = twice(&(*w.add(r)).scale_twice[g]);
+                let dmin = _mm256_set1_ps((*w.add(r)).dmin);
                 for h in 0..HALVES {
-                    total[r][h] = _mm256_add_epi32(total[r][h], _mm256_madd_epi16(pairs[r][h], scale));
+                    let d = _mm256_mul_ps(dmin, floats(&x.d[0], h));
+                    let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(total[r][h]), d, floats(&low[r], h));
+                    _mm256_storeu_ps(low[r].as_mut_ptr().add(h * LANES / HALVES), sum);
                 }
+            }
+            total = [[_mm256_setzero_si256(); HALVES]; ROWS];
+        }
+        for g in 0..CHUNK / W::GROUP {
+            let mut scales = [_mm256_setzero_si256(); ROWS];
+            for r in 0..ROWS {
+                scales[r] = twice(&(*w.add(r)).scale_twice[g]);
+            }
+            if W::GROUP == 16 {
+                add_products::<W, 4>(&mut total, w, x, g, &scales);
+            } else {
+                add_products::<W, 8>(&mut total, w, x, g, &scales);
             }
         }
         for r in 0..ROWS {
@@ -191,16 +197,6 @@ unsafe fn groups<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, acc: &m
     }
 }
 
-/// Whether pairs of products, summed over a group of up to 32 values, fit into 16 bits: codes have four bits at most, and
-/// `8·2·15·128` is less than 2¹⁵.
-const fn short<W: Weight>() -> bool {
-    match W::KIND {
-        Kind::Blocks => W::OFFSET <= 8,
-        Kind::Integer => W::OFFSET == 0,
-        Kind::LaneBlocks | Kind::Lanes | Kind::Groups => false,
-    }
-}
-
 /// Sums of products of group `g` of `4 * QUADS` values, with the offset taken back.
 ///
 /// # Safety
@@ -213,26 +209,58 @@ unsafe fn products<W: Weight, const QUADS: usize>(
 ) -> Tile<__m256i> {
     // SAFETY: this function's contract.
     unsafe {
-        let ones = _mm256_set1_epi16(1);
-        let mut t = [[_mm256_setzero_si256(); HALVES]; ROWS];
-        if short::<W>() {
-            let mut start = [_mm256_setzero_si256(); HALVES];
-            if W::OFFSET != 0 {
-                // The sums of two groups lie together in 32 bits; one of them is multiplied by zero.
-                let offset = (-i32::from(W::OFFSET) & 0xffff) << (16 * (g % 2));
-                for h in 0..HALVES {
-                    start[h] = _mm256_madd_epi16(_mm256_set1_epi32(offset), ints(&x.sums[g / 2], h));
-                }
+        let mut start = [_mm256_setzero_si256(); HALVES];
+        if W::OFFSET != 0 && !wide::<W>() {
+            // The sums of two groups lie together in 32 bits; one of them is multiplied by zero.
+            let offset = (-i32::from(W::OFFSET) & 0xffff) << (16 * (g % 2));
+            for h in 0..HALVES {
+                start[h] = _mm256_madd_epi16(_mm256_set1_epi32(offset), ints(&x.sums[g / 2], h));
             }
-            let pairs = short_pairs::<QUADS>(w, x, g);
-            for r in 0..ROWS {
-                for h in 0..HALVES {
-                    t[r][h] = _mm256_add_epi32(start[h], _mm256_madd_epi16(pairs[r][h], ones));
-                }
-            }
-            return t;
         }
-        const { assert!(short::<W>() || wide::<W>() || !matches!(W::KIND, Kind::Blocks | Kind::Groups)) };
+        let mut t = [start; ROWS];
+        add_products::<W, QUADS>(&mut t, w, x, g, &[_mm256_set1_epi16(1); ROWS]);
+        t
+    }
+}
+
+/// Adds the products of group `g` of `4 * QUADS` values times a factor of each row, which stands in it twice. Codes are taken
+/// with their offset, if they are not [`wide`].
+///
+/// # Safety
+/// As [`panels`].
+#[inline(always)]
+unsafe fn add_products<W: Weight, const QUADS: usize>(
+    t: &mut Tile<__m256i>,
+    w: *const Chunk,
+    x: &PanelChunk,
+    g: usize,
+    factors: &[__m256i; ROWS],
+) {
+    // SAFETY: this function's contract. Sums of pairs of `FIT` products fit into 16 bits: `FIT·2·128·(2^BITS − 1) < 2^15`.
+    unsafe {
+        match W::BITS {
+            0..=4 => add_short::<QUADS, QUADS>(t, w, x, g, factors),
+            5 => add_short::<QUADS, 4>(t, w, x, g, factors),
+            6 => add_short::<QUADS, 2>(t, w, x, g, factors),
+            _ => add_wide::<QUADS>(t, w, x, g, factors),
+        }
+    }
+}
+
+/// Products with codes of all eight bits, with their sign.
+///
+/// # Safety
+/// As [`panels`].
+#[inline(always)]
+unsafe fn add_wide<const QUADS: usize>(
+    t: &mut Tile<__m256i>,
+    w: *const Chunk,
+    x: &PanelChunk,
+    g: usize,
+    factors: &[__m256i; ROWS],
+) {
+    // SAFETY: this function's contract.
+    unsafe {
         for i in g * QUADS..(g + 1) * QUADS {
             let q = [ints(&x.qs[i], 0), ints(&x.qs[i], 1)];
             for r in 0..ROWS {
@@ -240,34 +268,46 @@ unsafe fn products<W: Weight, const QUADS: usize>(
                 let size = _mm256_abs_epi8(code);
                 for h in 0..HALVES {
                     let pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8(q[h], code));
-                    t[r][h] = _mm256_add_epi32(t[r][h], _mm256_madd_epi16(pairs, ones));
+                    t[r][h] = _mm256_add_epi32(t[r][h], _mm256_madd_epi16(pairs, factors[r]));
                 }
             }
         }
-        t
     }
 }
 
-/// Sums of pairs of products over group `g` of `4 * QUADS` values, in 16 bits, of codes with their offset; the type is
-/// [`short`].
+/// Products with codes of which the sums of pairs of `FIT` products fit into 16 bits.
 ///
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn short_pairs<const QUADS: usize>(w: *const Chunk, x: &PanelChunk, g: usize) -> Tile<__m256i> {
+unsafe fn add_short<const QUADS: usize, const FIT: usize>(
+    t: &mut Tile<__m256i>,
+    w: *const Chunk,
+    x: &PanelChunk,
+    g: usize,
+    factors: &[__m256i; ROWS],
+) {
     // SAFETY: this function's contract.
     unsafe {
-        let mut t = [[_mm256_setzero_si256(); HALVES]; ROWS];
-        for i in g * QUADS..(g + 1) * QUADS {
-            let q = [ints(&x.qs[i], 0), ints(&x.qs[i], 1)];
-            for r in 0..ROWS {
-                let code = codes(w, r, i);
-                for h in 0..HALVES {
-                    t[r][h] = _mm256_add_epi16(t[r][h], _mm256_maddubs_epi16(code, q[h]));
+        let mut first = g * QUADS;
+        while first < (g + 1) * QUADS {
+            let mut pairs = [[_mm256_setzero_si256(); HALVES]; ROWS];
+            for i in first..first + FIT {
+                let q = [ints(&x.qs[i], 0), ints(&x.qs[i], 1)];
+                for r in 0..ROWS {
+                    let code = codes(w, r, i);
+                    for h in 0..HALVES {
+                        pairs[r][h] = _mm256_add_epi16(pairs[r][h], _mm256_maddubs_epi16(code, q[h]));
+                    }
                 }
             }
+            for r in 0..ROWS {
+                for h in 0..HALVES {
+                    t[r][h] = _mm256_add_epi32(t[r][h], _mm256_madd_epi16(pairs[r][h], factors[r]));
+                }
+            }
+            first += FIT;
         }
-        t
     }
 }
 

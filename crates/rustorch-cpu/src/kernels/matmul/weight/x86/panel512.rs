@@ -90,7 +90,7 @@ unsafe fn blocks<W: Weight, const C: usize>(
     }
 }
 
-/// Continues the sums in `acc` and those of minima, which are in the second [`Acc`] of each panel.
+/// Continues the sums in `acc` and those of minima, if there are some, which are in the second [`Acc`] of each panel.
 ///
 /// # Safety
 /// As [`panels`].
@@ -113,7 +113,8 @@ unsafe fn integer<W: Weight, const C: usize>(
                 }
             }
         }
-        let mut total: Tile<__m512i, C> = [[_mm512_setzero_si512(); C]; ROWS];
+        // Without minima this is what the offset adds, to be taken back.
+        let mut total = if W::MINS { [[_mm512_setzero_si512(); C]; ROWS] } else { mins };
         for g in 0..CHUNK / W::GROUP {
             let t = if W::GROUP == 16 {
                 raw_products::<C, 4>(w, x, g, [_mm512_setzero_si512(); C])
@@ -132,10 +133,12 @@ unsafe fn integer<W: Weight, const C: usize>(
             for r in 0..ROWS {
                 let d = _mm512_mul_ps(_mm512_set1_ps((*w.add(r)).d), dx);
                 acc[r][c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total[r][c]), d, acc[r][c]);
-                let low = (*panels.add(2 * c + 1))[r].as_mut_ptr();
-                let d = _mm512_mul_ps(_mm512_set1_ps((*w.add(r)).dmin), dx);
-                let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(mins[r][c]), d, _mm512_loadu_ps(low));
-                _mm512_storeu_ps(low, sum);
+                if W::MINS {
+                    let low = (*panels.add(accs::<W>() * c + 1))[r].as_mut_ptr();
+                    let d = _mm512_mul_ps(_mm512_set1_ps((*w.add(r)).dmin), dx);
+                    let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(mins[r][c]), d, _mm512_loadu_ps(low));
+                    _mm512_storeu_ps(low, sum);
+                }
             }
         }
     }

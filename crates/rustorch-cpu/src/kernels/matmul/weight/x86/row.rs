@@ -98,10 +98,12 @@ unsafe fn superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -
             let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
             let sum = _mm_cvtepi32_ps(reduce(s0, s1, s2, s3));
             acc = _mm_fmadd_ps(sum, _mm_mul_ps(dw, dx), acc);
-            let min = _mm_cvtepi32_ps(reduce(m0, m1, m2, m3));
-            low = _mm_fmadd_ps(min, _mm_mul_ps(mw, dx), low);
+            if W::MINS {
+                let min = _mm_cvtepi32_ps(reduce(m0, m1, m2, m3));
+                low = _mm_fmadd_ps(min, _mm_mul_ps(mw, dx), low);
+            }
         }
-        _mm_sub_ps(acc, low)
+        if W::MINS { _mm_sub_ps(acc, low) } else { acc }
     }
 }
 
@@ -212,7 +214,7 @@ pub(super) unsafe fn group_sums<W: Vectored>(
     x: &Row<'_>,
     b: usize,
 ) -> __m256i {
-    const { assert!(W::MINS || W::OFFSET == 128 || W::GROUP == 16) };
+    const { assert!(W::MINS || wide::<W>() || W::GROUP == 16) };
     // SAFETY: this function's contract.
     unsafe {
         let sums16 = x.sums16.as_ptr().add(16 * b).cast::<__m256i>();

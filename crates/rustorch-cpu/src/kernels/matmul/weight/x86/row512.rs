@@ -97,10 +97,12 @@ unsafe fn superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -
             let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
             let sum = _mm_cvtepi32_ps(row::reduce(sums[0], sums[1], sums[2], sums[3]));
             acc = _mm_fmadd_ps(sum, _mm_mul_ps(dw, dx), acc);
-            let min = _mm_cvtepi32_ps(row::reduce(mins[0], mins[1], mins[2], mins[3]));
-            low = _mm_fmadd_ps(min, _mm_mul_ps(mw, dx), low);
+            if W::MINS {
+                let min = _mm_cvtepi32_ps(row::reduce(mins[0], mins[1], mins[2], mins[3]));
+                low = _mm_fmadd_ps(min, _mm_mul_ps(mw, dx), low);
+            }
         }
-        _mm_sub_ps(acc, low)
+        if W::MINS { _mm_sub_ps(acc, low) } else { acc }
     }
 }
 
