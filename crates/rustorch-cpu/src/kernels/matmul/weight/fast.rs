@@ -68,6 +68,12 @@ impl<W: Vectored> Vectored for Fast<W> {
     }
 
     #[inline(always)]
+    unsafe fn two(a: &Self, b: &Self) -> __m512i {
+        // SAFETY: the contract is passed on.
+        unsafe { W::two(&a.0, &b.0) }
+    }
+
+    #[inline(always)]
     unsafe fn factors4([a, b, c, d]: [&Self; 4]) -> (__m128, __m128) {
         // SAFETY: the contract is passed on.
         unsafe { W::factors4([&a.0, &b.0, &c.0, &d.0]) }

@@ -30,6 +30,16 @@ pub(crate) trait Vectored: Weight {
         unsafe { _mm512_inserti64x4(_mm512_castsi256_si512(self.codes(low)), self.codes(high), 1) }
     }
 
+    /// The codes plus the offset of two blocks of 32 values, in order.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 F, BW and VL; the type is of 32 values.
+    #[inline(always)]
+    unsafe fn two(a: &Self, b: &Self) -> __m512i {
+        // SAFETY: this function's contract.
+        unsafe { _mm512_inserti64x4(_mm512_castsi256_si512(a.codes(0)), b.codes(0), 1) }
+    }
+
     /// Scales and minima of four blocks, as [`Weight::factors`].
     ///
     /// # Safety
@@ -106,6 +116,33 @@ unsafe fn nibbles(qs: *const u8) -> __m256i {
         let both = _mm_loadu_si128(qs.cast());
         _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(both, 4), both), _mm256_set1_epi8(15))
     }
+}
+
+/// Twice sixteen bytes as 64 nibbles: the low ones and the high ones of the first, then those of the second.
+///
+/// # Safety
+/// The CPU has AVX-512 F and BW; sixteen bytes can be read at each place.
+#[inline(always)]
+unsafe fn nibbles512(a: *const u8, b: *const u8) -> __m512i {
+    // SAFETY: this function's contract.
+    unsafe {
+        let both = _mm256_set_m128i(_mm_loadu_si128(b.cast()), _mm_loadu_si128(a.cast()));
+        let twice =
+            _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3), _mm512_castsi256_si512(both));
+        let codes = _mm512_srlv_epi64(twice, _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4));
+        _mm512_and_si512(codes, _mm512_set1_epi8(15))
+    }
+}
+
+/// Codes with 16 in each byte whose bit is set in `a` and `b`, 32 bits each.
+///
+/// # Safety
+/// The CPU has AVX-512 F and BW.
+#[inline(always)]
+unsafe fn with_fifth_bits(low: __m512i, a: [u8; 4], b: [u8; 4]) -> __m512i {
+    let set = u64::from(u32::from_le_bytes(a)) | u64::from(u32::from_le_bytes(b)) << 32;
+    // SAFETY: this function's contract.
+    unsafe { _mm512_mask_add_epi8(low, set, low, _mm512_set1_epi8(16)) }
 }
 
 /// Thirty-two bytes.
@@ -207,6 +244,7 @@ static E2M1: [u8; 16] = raised([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, 
 
 macro_rules! vectored {
     ($($block:ty: halves $halves:expr, |$b:ident, $i:ident| $codes:expr
+       $(, two |$first:ident, $second:ident| $two:expr)?
        $(, pairs $pairs:expr, |$pb:ident, $pi:ident| $pair:expr)?;)*) => {$(
         impl Vectored for $block {
             #[inline(always)]
@@ -215,6 +253,14 @@ macro_rules! vectored {
                 // SAFETY: the contract of the trait; fields have the bytes that are read.
                 unsafe { $codes }
             }
+
+            $(
+                #[inline(always)]
+                unsafe fn two($first: &Self, $second: &Self) -> __m512i {
+                    // SAFETY: the contract of the trait; fields have the bytes that are read.
+                    unsafe { $two }
+                }
+            )?
 
             $(
                 const PAIRS: [(usize, usize); 4] = $pairs;
@@ -237,12 +283,16 @@ macro_rules! vectored {
 }
 
 vectored! {
-    BlockQ4_0: halves |b| (b.d.to_bits(), 0), |b, _i| nibbles(b.qs.as_ptr());
-    BlockQ4_1: halves |b| (b.d.to_bits(), b.m.to_bits()), |b, _i| nibbles(b.qs.as_ptr());
-    BlockQ5_0: halves |b| (b.d.to_bits(), 0), |b, _i| _mm256_or_si256(nibbles(b.qs.as_ptr()), fifth_bits(b.qh));
+    BlockQ4_0: halves |b| (b.d.to_bits(), 0), |b, _i| nibbles(b.qs.as_ptr()), two |a, b| nibbles512(a.qs.as_ptr(), b.qs.as_ptr());
+    BlockQ4_1: halves |b| (b.d.to_bits(), b.m.to_bits()), |b, _i| nibbles(b.qs.as_ptr()), two |a, b| {
+        nibbles512(a.qs.as_ptr(), b.qs.as_ptr())
+    };
+    BlockQ5_0: halves |b| (b.d.to_bits(), 0), |b, _i| _mm256_or_si256(nibbles(b.qs.as_ptr()), fifth_bits(b.qh)), two |a, b| {
+        with_fifth_bits(nibbles512(a.qs.as_ptr(), b.qs.as_ptr()), a.qh, b.qh)
+    };
     BlockQ5_1: halves |b| (b.d.to_bits(), b.m.to_bits()), |b, _i| {
         _mm256_or_si256(nibbles(b.qs.as_ptr()), fifth_bits(b.qh))
-    };
+    }, two |a, b| with_fifth_bits(nibbles512(a.qs.as_ptr(), b.qs.as_ptr()), a.qh, b.qh);
     BlockQ8_0: halves |b| (b.d.to_bits(), 0), |b, _i| {
         _mm256_xor_si256(load(b.qs.as_ptr().cast()), _mm256_set1_epi8(-128))
     };

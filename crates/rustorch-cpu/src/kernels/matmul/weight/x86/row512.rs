@@ -43,8 +43,7 @@ unsafe fn blocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m
             row::prefetch(x, b * size_of::<W>(), 2 * size_of::<W>());
             let mut t = [_mm512_setzero_si512(); ROWS];
             for r in 0..ROWS {
-                let (low, high) = ((*w[r].add(b)).codes(0), (*w[r].add(b + 1)).codes(0));
-                let codes = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+                let codes = W::two(&*w[r].add(b), &*w[r].add(b + 1));
                 t[r] = _mm512_dpbusd_epi32(t[r], codes, q);
             }
             let t = transpose_add(t);
