@@ -44,7 +44,16 @@ impl Backend {
                 (Weights::On(device), executor)
             }
         };
-        Ok(Backend { executor, weights, numerics: args.backend.numerics })
+        let numerics = match (args.backend.numerics, args.numerics) {
+            (Some(of_backend), Some(other)) if other != of_backend => {
+                let backend = args.backend;
+                return Err(Failure::Backend(format!(
+                    "-b {backend} has numerics {of_backend}, not {other}; leave out --numerics, or take another -b"
+                )));
+            }
+            (of_backend, given) => given.or(of_backend).unwrap_or_default(),
+        };
+        Ok(Backend { executor, weights, numerics })
     }
 
     /// Whether no other device computes with the weights.

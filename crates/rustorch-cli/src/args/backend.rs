@@ -9,7 +9,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BackendName {
     pub(crate) device: DeviceType,
-    pub(crate) numerics: Numerics,
+    pub(crate) numerics: Option<Numerics>,
 }
 
 /// `hybrid` with [`Numerics::F32`].
@@ -20,19 +20,26 @@ impl FromStr for BackendName {
 
     fn from_str(text: &str) -> Result<BackendName, rustorch::Error> {
         if [HYBRID_F32, "hybrid_f32"].iter().any(|name| text.trim().eq_ignore_ascii_case(name)) {
-            return Ok(BackendName { device: DeviceType::Hybrid, numerics: Numerics::F32 });
+            return Ok(BackendName { device: DeviceType::Hybrid, numerics: Some(Numerics::F32) });
         }
-        Ok(BackendName { device: text.parse()?, numerics: Numerics::Ggml })
+        Ok(BackendName { device: text.parse()?, numerics: None })
     }
 }
 
 impl fmt::Display for BackendName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.numerics {
-            Numerics::Ggml => self.device.fmt(f),
-            Numerics::F32 => f.pad(HYBRID_F32),
+            None => self.device.fmt(f),
+            Some(_) => f.pad(HYBRID_F32),
         }
     }
+}
+
+/// The values of `--numerics`.
+pub(super) fn numerics() -> impl TypedValueParser<Value = Numerics> {
+    // Every name is one of them.
+    clap::builder::PossibleValuesParser::new(Numerics::ALL.map(Numerics::name))
+        .try_map(|name| name.parse::<Numerics>())
 }
 
 pub(super) fn backend() -> impl TypedValueParser<Value = BackendName> {

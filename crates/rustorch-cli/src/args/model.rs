@@ -1,8 +1,9 @@
 //! Which model, and where it runs.
 
-use super::backend::{BackendName, backend};
+use super::backend::{BackendName, backend, numerics};
 use super::values::{layers, size, threads};
 use clap::Args;
+use rustorch::Numerics;
 use rustorch_hub::ModelName;
 use std::path::PathBuf;
 
@@ -37,6 +38,10 @@ pub(crate) struct DeviceArgs {
     /// The device to compute on: a name, with an index where there are several (cuda:1)
     #[arg(short, long, value_name = "DEVICE", default_value = "auto", value_parser = backend())]
     pub(crate) backend: BackendName,
+    /// How a model rounds: as llama.cpp, to its bits on the CPU (ggml); activations as llama.cpp, sums in the fastest order, which
+    /// reads prompts faster on the CPU (fast); not at all beyond f32 (f32) [default: ggml]
+    #[arg(long, value_name = "NUMERICS", value_parser = numerics())]
+    pub(crate) numerics: Option<Numerics>,
     /// Threads that compute on the CPU [default: one for each core]
     #[arg(short, long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,

@@ -2,6 +2,8 @@
 
 use super::{OpType, Operation, expect_args, float, index_dtype, one, out_elements};
 use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Shape, TensorMeta, UnaryOp};
+use std::fmt;
+use std::str::FromStr;
 
 /// How an operation rounds `F32` activations that meet operands of fewer bits: weights of a matmul, keys and values of
 /// attention. Without effect where the operands have one dtype.
@@ -29,6 +31,35 @@ impl Numerics {
     /// Whether activations that meet a weight of fewer bits are rounded first.
     pub const fn rounds_activations(self) -> bool {
         !matches!(self, Numerics::F32)
+    }
+
+    /// The name, which [`FromStr`] reads.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Numerics::Ggml => "ggml",
+            Numerics::Fast => "fast",
+            Numerics::F32 => "f32",
+        }
+    }
+}
+
+impl fmt::Display for Numerics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Numerics {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Numerics> {
+        let name = text.trim();
+        Numerics::ALL.into_iter().find(|numerics| numerics.name().eq_ignore_ascii_case(name)).ok_or_else(
+            || {
+                let names = Numerics::ALL.map(Numerics::name).join(", ");
+                Error::argument("numerics", format!("`{name}` is unknown; there are {names}"))
+            },
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Emit, Emitter, MAX_MADE, known};
 use crate::builder::Var;
 use crate::layout;
-use rustorch_core::{MatMul, Node, Numerics};
+use rustorch_core::{MatMul, Node};
 
 impl Emitter<'_> {
     pub(super) fn matmul(&mut self, op: &MatMul, node: &Node) -> Emit {

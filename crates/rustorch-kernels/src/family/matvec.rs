@@ -12,7 +12,7 @@ use crate::plan::{Operand, Request, line};
 use crate::splitting::row_pitch;
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{DType, Decline, Layout, MatMul as MatMulOp, Numerics};
+use rustorch_core::{DType, Decline, Layout, MatMul as MatMulOp};
 use std::fmt::Write;
 
 /// Threads that share a row of the weight.

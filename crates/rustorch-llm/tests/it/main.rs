@@ -18,6 +18,7 @@ mod greedy;
 mod hybrid_f32;
 mod imatrix;
 mod logits;
+mod numerics_fast;
 mod quantize;
 mod sampling;
 mod session;

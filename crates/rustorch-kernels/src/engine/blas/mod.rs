@@ -17,7 +17,7 @@ use crate::plan::Request;
 use crate::{Driver, family};
 use parts::Parts;
 use rustorch_core::{
-    Cast, CopyOp, DType, Fault, Layout, MatMul, Numerics, Op, TensorMeta, UnaryOp, packed_bytes,
+    Cast, CopyOp, DType, Fault, Layout, MatMul, Op, TensorMeta, UnaryOp, packed_bytes,
 };
 use smallvec::SmallVec;
 use std::sync::OnceLock;
