@@ -19,10 +19,10 @@ import subprocess
 
 
 def ours(args, model, threads):
-    command = [args.rustorch, "bench", "--json", "-m", model, "-t", str(threads), "-p", str(args.prompt), "-n", str(args.generate), "-r", "1"]
+    command = [args.rustorch, "bench", "--json", "-m", model, "-t", str(threads), "-p", str(args.prompt), "-n", str(args.generate), "-d", str(args.depth), "-r", "1", "--numerics", args.numerics]
     env = {**os.environ, "RUSTORCH_ISA": args.isa} if args.isa else None
     report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout)
-    return {m["test"]: m["median"] for m in report["measurements"]}
+    return {m["test"].split(" ")[0]: m["median"] for m in report["measurements"]}
 
 
 def theirs(args, model, threads):
@@ -31,7 +31,7 @@ def theirs(args, model, threads):
 
 
 def llama_bench(args, model, threads, repack):
-    command = [args.llama_bench, "-m", model, "-t", str(threads), "-p", str(args.prompt), "-n", str(args.generate), "-r", "1", "-o", "json", "--repack", repack]
+    command = [args.llama_bench, "-m", model, "-t", str(threads), "-p", str(args.prompt), "-n", str(args.generate), "-d", str(args.depth), "-r", "1", "-o", "json", "--repack", repack]
     report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {f"pp{m['n_prompt']}" if m["n_prompt"] else f"tg{m['n_gen']}": m["avg_ts"] for m in report}
 
@@ -42,6 +42,8 @@ def main():
     parser.add_argument("--llama-bench", required=True, help="llama.cpp's program")
     parser.add_argument("--rustorch", default=os.path.join(os.path.dirname(__file__), "../../target/release/rustorch-cli"))
     parser.add_argument("--isa", choices=["portable", "avx2"], help="an instruction set below the best of this CPU, for our program")
+    parser.add_argument("--numerics", choices=["ggml", "fast", "f32"], default="ggml", help="how our program rounds")
+    parser.add_argument("--depth", type=int, default=0, help="tokens of context before each test")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, os.cpu_count() or 1])
     parser.add_argument("--prompt", type=int, default=512, help="tokens of the prompt")
     parser.add_argument("--generate", type=int, default=64, help="tokens to generate")

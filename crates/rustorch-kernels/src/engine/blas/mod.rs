@@ -16,9 +16,7 @@ use crate::driver::{BlasLibrary, GemmOutcome};
 use crate::plan::Request;
 use crate::{Driver, family};
 use parts::Parts;
-use rustorch_core::{
-    Cast, CopyOp, DType, Fault, Layout, MatMul, Op, TensorMeta, UnaryOp, packed_bytes,
-};
+use rustorch_core::{Cast, CopyOp, DType, Fault, Layout, MatMul, Op, TensorMeta, UnaryOp, packed_bytes};
 use smallvec::SmallVec;
 use std::sync::OnceLock;
 

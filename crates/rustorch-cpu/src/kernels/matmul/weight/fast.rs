@@ -73,6 +73,20 @@ impl<W: Vectored> Vectored for Fast<W> {
         unsafe { W::two(&a.0, &b.0) }
     }
 
+    const FOURS: bool = W::FOURS;
+
+    #[inline(always)]
+    unsafe fn four(blocks: *const Self) -> ([__m512i; 2], __m512i) {
+        // SAFETY: the contract is passed on.
+        unsafe { W::four(blocks.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn scales_of_fours(heads: [__m512i; 4]) -> __m512 {
+        // SAFETY: the contract is passed on.
+        unsafe { W::scales_of_fours(heads) }
+    }
+
     #[inline(always)]
     unsafe fn factors4([a, b, c, d]: [&Self; 4]) -> (__m128, __m128) {
         // SAFETY: the contract is passed on.

@@ -40,6 +40,28 @@ pub(crate) trait Vectored: Weight {
         unsafe { _mm512_inserti64x4(_mm512_castsi256_si512(a.codes(0)), b.codes(0), 1) }
     }
 
+    /// Whether [`four`](Self::four) and [`scales_of_fours`](Self::scales_of_fours) are there.
+    const FOURS: bool = false;
+
+    /// Of four blocks of 32 values, one after the other: the codes plus the offset of the first halves and of the second halves, a quarter of
+    /// a register each; and what [`scales_of_fours`](Self::scales_of_fours) takes.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 F and BW; the four blocks can be read.
+    #[inline(always)]
+    unsafe fn four(_blocks: *const Self) -> ([__m512i; 2], __m512i) {
+        unreachable!("only for types that say so")
+    }
+
+    /// The scales of four blocks of four rows, a quarter of the register for each place in the rows.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 F and BW.
+    #[inline(always)]
+    unsafe fn scales_of_fours(_heads: [__m512i; 4]) -> __m512 {
+        unreachable!("only for types that say so")
+    }
+
     /// Scales and minima of four blocks, as [`Weight::factors`].
     ///
     /// # Safety
@@ -131,6 +153,56 @@ unsafe fn nibbles512(a: *const u8, b: *const u8) -> __m512i {
             _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3), _mm512_castsi256_si512(both));
         let codes = _mm512_srlv_epi64(twice, _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4));
         _mm512_and_si512(codes, _mm512_set1_epi8(15))
+    }
+}
+
+/// The 16 bytes behind the scale of each of four blocks of 18 bytes, and the first 64 of their bytes, in which all scales are.
+///
+/// # Safety
+/// The CPU has AVX-512 F and BW; the 72 bytes can be read.
+#[inline(always)]
+unsafe fn four_of_18(blocks: *const u8) -> (__m512i, __m512i) {
+    /// Words of the codes. From 32 on they are those of the second register, which begins four words later.
+    static CODES: [u16; 32] = {
+        let mut words = [0; 32];
+        let mut i = 0;
+        while i < 32 {
+            let word = 9 * (i / 8) + 1 + i % 8;
+            words[i] = if word < 32 { word } else { 32 + word - 4 } as u16;
+            i += 1;
+        }
+        words
+    };
+    // SAFETY: this function's contract.
+    unsafe {
+        let (head, tail) = (load512(blocks), load512(blocks.add(8)));
+        (_mm512_permutex2var_epi16(head, load512(CODES.as_ptr().cast()), tail), head)
+    }
+}
+
+/// The scales of four blocks of 18 bytes of four rows, of which these are the first 64 bytes.
+///
+/// # Safety
+/// The CPU has AVX-512 F and BW.
+#[inline(always)]
+unsafe fn scales_of_four_18(heads: [__m512i; 4]) -> __m512 {
+    /// Where the scales of two rows are: each second pair of words is those of the four blocks.
+    static SCALES: [u16; 32] = {
+        let mut words = [0; 32];
+        let mut i = 0;
+        while i < 16 {
+            words[i] = (9 * (i / 4) + 32 * (i % 2)) as u16;
+            i += 1;
+        }
+        words
+    };
+    // SAFETY: this function's contract.
+    unsafe {
+        let places = load512(SCALES.as_ptr().cast());
+        let first = _mm512_permutex2var_epi16(heads[0], places, heads[1]);
+        let second = _mm512_permutex2var_epi16(heads[2], places, heads[3]);
+        let halves = _mm512_mask_blend_epi16(0xcccc, first, second);
+        _mm512_cvtph_ps(_mm512_castsi512_si256(halves))
     }
 }
 
@@ -245,6 +317,7 @@ static E2M1: [u8; 16] = raised([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, 
 macro_rules! vectored {
     ($($block:ty: halves $halves:expr, |$b:ident, $i:ident| $codes:expr
        $(, two |$first:ident, $second:ident| $two:expr)?
+       $(, fours of 18 bytes |$low:ident, $high:ident| $fours:expr)?
        $(, pairs $pairs:expr, |$pb:ident, $pi:ident| $pair:expr)?;)*) => {$(
         impl Vectored for $block {
             #[inline(always)]
@@ -259,6 +332,29 @@ macro_rules! vectored {
                 unsafe fn two($first: &Self, $second: &Self) -> __m512i {
                     // SAFETY: the contract of the trait; fields have the bytes that are read.
                     unsafe { $two }
+                }
+            )?
+
+            $(
+                const FOURS: bool = true;
+
+                #[inline(always)]
+                unsafe fn four(blocks: *const Self) -> ([__m512i; 2], __m512i) {
+                    const { assert!(size_of::<Self>() == 18) };
+                    // SAFETY: the contract of the trait.
+                    unsafe {
+                        let (codes, head) = four_of_18(blocks.cast());
+                        let nibbles = _mm512_set1_epi8(15);
+                        let $low = _mm512_and_si512(codes, nibbles);
+                        let $high = _mm512_and_si512(_mm512_srli_epi16(codes, 4), nibbles);
+                        ($fours, head)
+                    }
+                }
+
+                #[inline(always)]
+                unsafe fn scales_of_fours(heads: [__m512i; 4]) -> __m512 {
+                    // SAFETY: the contract of the trait.
+                    unsafe { scales_of_four_18(heads) }
                 }
             )?
 
@@ -283,7 +379,9 @@ macro_rules! vectored {
 }
 
 vectored! {
-    BlockQ4_0: halves |b| (b.d.to_bits(), 0), |b, _i| nibbles(b.qs.as_ptr()), two |a, b| nibbles512(a.qs.as_ptr(), b.qs.as_ptr());
+    BlockQ4_0: halves |b| (b.d.to_bits(), 0), |b, _i| nibbles(b.qs.as_ptr()), two |a, b| {
+        nibbles512(a.qs.as_ptr(), b.qs.as_ptr())
+    }, fours of 18 bytes |low, high| [low, high];
     BlockQ4_1: halves |b| (b.d.to_bits(), b.m.to_bits()), |b, _i| nibbles(b.qs.as_ptr()), two |a, b| {
         nibbles512(a.qs.as_ptr(), b.qs.as_ptr())
     };
@@ -299,7 +397,10 @@ vectored! {
     BlockQ8_1: halves |b| (b.d.to_bits(), 0), |b, _i| {
         _mm256_xor_si256(load(b.qs.as_ptr().cast()), _mm256_set1_epi8(-128))
     };
-    BlockIq4Nl: halves |b| (b.d.to_bits(), 0), |b, _i| lookup(&IQ4, nibbles(b.qs.as_ptr()));
+    BlockIq4Nl: halves |b| (b.d.to_bits(), 0), |b, _i| lookup(&IQ4, nibbles(b.qs.as_ptr())), fours of 18 bytes |low, high| {
+        let table = _mm512_broadcast_i32x4(_mm_loadu_si128(IQ4.as_ptr().cast()));
+        [_mm512_shuffle_epi8(table, low), _mm512_shuffle_epi8(table, high)]
+    };
     BlockIq4Xs: halves |b| (b.d.to_bits(), 0), |b, i| lookup(&IQ4, nibbles(b.qs.as_ptr().add(16 * i))), pairs [(0, 1), (2, 3), (4, 5), (6, 7)], |b, i| {
         // Each sixteen bytes twice, for their low and their high nibbles.
         let codes = _mm512_castsi256_si512(load(b.qs.as_ptr().add(32 * i)));

@@ -38,7 +38,14 @@ unsafe fn blocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m
         // Element 0 to the lower half of a register, element 1 to the upper.
         let halves = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
         let mut acc = _mm_setzero_ps();
-        for b in (0..n & !1).step_by(2) {
+        let mut first = 0;
+        if W::FOURS {
+            while first + 4 <= n {
+                acc = four_blocks(w, first, x, acc);
+                first += 4;
+            }
+        }
+        for b in (first..n & !1).step_by(2) {
             let q = _mm512_loadu_si512(qs.add(32 * b).cast());
             row::prefetch(x, b * size_of::<W>(), 2 * size_of::<W>());
             let mut t = [_mm512_setzero_si512(); ROWS];
@@ -78,6 +85,45 @@ unsafe fn blocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m
             acc = row::block::<W, true>(w, n - 1, x, acc);
         }
         acc
+    }
+}
+
+/// Adds blocks `b..b + 4` of each row, of a type that has [`four`](Vectored::four).
+///
+/// # Safety
+/// As [`rows`]; the rows have these blocks.
+#[inline(always)]
+unsafe fn four_blocks<W: Vectored>(w: [*const W; ROWS], b: usize, x: &Row<'_>, mut acc: __m128) -> __m128 {
+    const { assert!(!W::FOURS || !W::MINS) };
+    // SAFETY: this function's contract.
+    unsafe {
+        row::prefetch(x, b * size_of::<W>(), 4 * size_of::<W>());
+        let qs = x.qs.as_ptr().add(32 * b);
+        let (first, second) = (_mm512_loadu_si512(qs.cast()), _mm512_loadu_si512(qs.add(64).cast()));
+        let low = _mm512_permutex2var_epi64(first, _mm512_setr_epi64(0, 1, 4, 5, 8, 9, 12, 13), second);
+        let high = _mm512_permutex2var_epi64(first, _mm512_setr_epi64(2, 3, 6, 7, 10, 11, 14, 15), second);
+        let (mut t, mut heads) = ([_mm512_setzero_si512(); ROWS], [_mm512_setzero_si512(); ROWS]);
+        for r in 0..ROWS {
+            let (codes, head) = W::four(w[r].add(b));
+            t[r] = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(t[r], codes[0], low), codes[1], high);
+            heads[r] = head;
+        }
+        // A quarter for each block, in it an element for each row.
+        let mut sums = transpose_add(t);
+        let quarters = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+        if W::OFFSET != 0 {
+            let all = _mm_cvtepi16_epi32(_mm_loadl_epi64(x.sums32.as_ptr().add(b).cast()));
+            let all = _mm512_permutexvar_epi32(quarters, _mm512_castsi128_si512(all));
+            let by = _mm_cvtsi32_si128(W::OFFSET.trailing_zeros() as i32);
+            sums = _mm512_sub_epi32(sums, _mm512_sll_epi32(all, by));
+        }
+        let dx = _mm512_castps128_ps512(_mm_loadu_ps(x.d.as_ptr().add(b)));
+        let scale = _mm512_mul_ps(W::scales_of_fours(heads), _mm512_permutexvar_ps(quarters, dx));
+        let sums = _mm512_cvtepi32_ps(sums);
+        acc = _mm_fmadd_ps(_mm512_castps512_ps128(sums), _mm512_castps512_ps128(scale), acc);
+        acc = _mm_fmadd_ps(_mm512_extractf32x4_ps(sums, 1), _mm512_extractf32x4_ps(scale, 1), acc);
+        acc = _mm_fmadd_ps(_mm512_extractf32x4_ps(sums, 2), _mm512_extractf32x4_ps(scale, 2), acc);
+        _mm_fmadd_ps(_mm512_extractf32x4_ps(sums, 3), _mm512_extractf32x4_ps(scale, 3), acc)
     }
 }
 
