@@ -89,6 +89,12 @@ pub(super) unsafe fn run<A: Arithmetic>(
 ) {
     // SAFETY: this function's contract.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if let [gemm] = gemms
+            && super::turned::run::<A>(pool, isa, w, gemm)
+        {
+            return;
+        }
         if let [gemm] = gemms
             && gemm.x.count * w.n * w.k > SMALL
             && (few_rows::run::<A>(pool, isa, w, gemm) || few_rows::run_exchanged::<A>(pool, isa, w, gemm))

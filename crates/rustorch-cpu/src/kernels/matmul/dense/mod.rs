@@ -12,6 +12,8 @@ mod kernel;
 mod many_rows;
 mod pack;
 mod subtract;
+#[cfg(target_arch = "x86_64")]
+mod turned;
 mod vector;
 mod wide_rows;
 #[cfg(target_arch = "x86_64")]
@@ -35,7 +37,7 @@ use rustorch_core::{
 use smallvec::SmallVec;
 
 /// How the operands of a matmul become numbers of one type, and how the result becomes an element.
-pub(crate) trait Arithmetic: 'static {
+pub(crate) trait Arithmetic: Sized + 'static {
     /// Elements of the left operand and of the result.
     type X: Pointwise;
     /// Elements of the right operand.
@@ -69,6 +71,17 @@ pub(crate) trait Arithmetic: 'static {
     #[inline(always)]
     unsafe fn load8(_w: *const Self::W) -> Option<std::arch::x86_64::__m256> {
         None
+    }
+
+    /// Sixteen values of eight columns, which begin `pitch` elements apart and are contiguous: for each value a register of the columns'.
+    ///
+    /// # Safety
+    /// The CPU has AVX2 and F16C; the elements can be read.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn turn(w: *const Self::W, pitch: usize) -> Option<turned::Turned> {
+        // SAFETY: this function's contract.
+        unsafe { x86::turn::<Self>(w, pitch) }
     }
 }
 
@@ -166,7 +179,7 @@ wrapping! {
 }
 
 macro_rules! half {
-    ($($ty:ty: $load:path;)*) => {$(
+    ($($ty:ty: $load:path $(, $turn:path)?;)*) => {$(
         impl Arithmetic for Half<$ty> {
             type X = $ty;
             type W = $ty;
@@ -196,6 +209,15 @@ macro_rules! half {
                 // SAFETY: this function's contract.
                 Some(unsafe { $load(w) })
             }
+
+            $(
+                #[cfg(target_arch = "x86_64")]
+                #[inline(always)]
+                unsafe fn turn(w: *const $ty, pitch: usize) -> Option<turned::Turned> {
+                    // SAFETY: this function's contract.
+                    Some(unsafe { $turn(w, pitch) })
+                }
+            )?
         }
 
         impl Arithmetic for Weight<$ty> {
@@ -224,6 +246,15 @@ macro_rules! half {
                 // SAFETY: this function's contract.
                 Some(unsafe { $load(w) })
             }
+
+            $(
+                #[cfg(target_arch = "x86_64")]
+                #[inline(always)]
+                unsafe fn turn(w: *const $ty, pitch: usize) -> Option<turned::Turned> {
+                    // SAFETY: this function's contract.
+                    Some(unsafe { $turn(w, pitch) })
+                }
+            )?
         }
 
         impl Arithmetic for Exact<$ty> {
@@ -252,13 +283,22 @@ macro_rules! half {
                 // SAFETY: this function's contract.
                 Some(unsafe { $load(w) })
             }
+
+            $(
+                #[cfg(target_arch = "x86_64")]
+                #[inline(always)]
+                unsafe fn turn(w: *const $ty, pitch: usize) -> Option<turned::Turned> {
+                    // SAFETY: this function's contract.
+                    Some(unsafe { $turn(w, pitch) })
+                }
+            )?
         }
     )*};
 }
 
 half! {
     f16: x86::load_f16;
-    bf16: x86::load_bf16;
+    bf16: x86::load_bf16, x86::turn_bf16;
 }
 
 /// Runs `$call::<A>(args)` for the arithmetic of two dtypes; `$numerics` says whether activations are rounded to a weight's.

@@ -1,0 +1,202 @@
+//! One or two rows times a matrix whose columns are contiguous, as tokens meet the 16-bit weights of a language model: the matrix is
+//! read once, and turned in registers instead of being packed, which would take longer than to multiply it.
+
+use super::Arithmetic;
+use super::gemm::{Strided, with_packed};
+use super::pack::pack_rows;
+use crate::kernels::matmul::rows::{GroupedGemm, Parts, StridedRows};
+use crate::kernels::matmul::tasks::WORTH;
+use crate::{Isa, ThreadPool};
+use std::arch::x86_64::*;
+
+/// Rows up to which this takes less time than to pack the matrix.
+const MOST_ROWS: usize = 2;
+/// Registers of results: chains of multiply-adds of which none waits for another.
+const CHAINS: usize = 4;
+/// Results of a register.
+const LANES: usize = 8;
+/// Values of a column that are turned at once.
+pub(super) const VALUES: usize = 16;
+/// For each value, a register of eight columns'.
+pub(super) type Turned = [__m256; VALUES];
+/// Columns that are computed at once.
+const COLUMNS: usize = CHAINS * LANES;
+/// Bytes of a column that are asked for before they are read.
+const AHEAD: usize = 1024;
+
+/// Runs a GEMM of few rows whose matrix's columns are contiguous, of a type that is converted to `f32`; else returns `false` and does
+/// nothing.
+///
+/// Results are the bits of other ways: the same chain of multiply-adds.
+///
+/// # Safety
+/// As [`run`](super::gemm::run).
+pub(super) unsafe fn run<A: Arithmetic>(
+    pool: &ThreadPool,
+    isa: Isa,
+    w: Strided,
+    gemm: &GroupedGemm<'_, StridedRows<'_, A::X>, A::X>,
+) -> bool {
+    let GroupedGemm { w: matrix, x, out } = gemm;
+    let is_turned = size_of::<A::E>() == 4 && !A::IS_PLAIN && !A::ADDS && isa > Isa::Portable;
+    if !is_turned || w.k_stride != 1 || w.k < VALUES || w.n == 0 || x.count == 0 || x.count > MOST_ROWS {
+        return false;
+    }
+    let matrix = matrix.cast::<A::W>();
+    // SAFETY: this function's contract; a column has as many values.
+    if !unsafe { is_convertible::<A>(matrix) } {
+        return false;
+    }
+    let multiply = match isa {
+        Isa::Avx512 => multiply_avx512::<A>,
+        _ => multiply_avx2::<A>,
+    };
+    let matrix = Parts::new(matrix.cast_mut());
+    with_packed(x.count * w.k, |packed: *mut A::E| {
+        for i in 0..x.count {
+            // SAFETY: this function's contract; there is room for every row.
+            unsafe { pack_rows::<A>(&[x.address(i)], w.k, x.stride(), packed.add(i * w.k)) };
+        }
+        let packed = Parts::new(packed);
+        // At 20 bytes a nanosecond.
+        let block_ns = (COLUMNS * w.k * size_of::<A::W>() * x.count) as f64 / 20.0;
+        pool.ranges(w.n.div_ceil(COLUMNS), (WORTH / block_ns).ceil() as usize, |blocks| {
+            for block in blocks {
+                let first = block * COLUMNS;
+                let n = COLUMNS.min(w.n - first);
+                for row in 0..x.count {
+                    let mut sums = [0.0f32; COLUMNS];
+                    // SAFETY: this function's contract; the rows are packed as `f32`, which `E` is, and a block of results is one
+                    // thread's. The CPU has AVX2, by `isa`.
+                    unsafe {
+                        let columns = matrix.address(first * w.n_stride).cast_const();
+                        let row_of_x = packed.address(row * w.k).cast_const().cast();
+                        multiply(columns, (w.k, n), w.n_stride, row_of_x, &mut sums);
+                        let sums = std::slice::from_raw_parts(sums.as_ptr().cast::<A::E>(), n);
+                        out.store(row, first, sums, A::out);
+                    }
+                }
+                // SAFETY: they are stored.
+                unsafe { out.activate(0..x.count, first..first + n) };
+            }
+        });
+    });
+    true
+}
+
+/// Whether elements are converted and turned.
+///
+/// # Safety
+/// The CPU has AVX2 and F16C; [`VALUES`] elements can be read.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn is_convertible<A: Arithmetic>(w: *const A::W) -> bool {
+    // SAFETY: this function's contract.
+    unsafe { A::turn(w, 0).is_some() }
+}
+
+/// A cache line of each column. Columns whose pitch is a power of two are in the same few sets of the first-level cache, which would lose
+/// lines before all of their values are used.
+#[repr(align(64))]
+struct Lines([[u8; LINE]; COLUMNS]);
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// [`multiply`] with as many registers as AVX-512 has.
+///
+/// # Safety
+/// As there; the CPU has AVX-512 F and VL.
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512vl")]
+unsafe fn multiply_avx512<A: Arithmetic>(
+    w: *const A::W,
+    size: (usize, usize),
+    pitch: usize,
+    x: *const f32,
+    sums: &mut [f32; COLUMNS],
+) {
+    // SAFETY: the contract is passed on.
+    unsafe { multiply::<A>(w, size, pitch, x, sums) }
+}
+
+/// [`multiply`] with AVX2.
+///
+/// # Safety
+/// As there.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn multiply_avx2<A: Arithmetic>(
+    w: *const A::W,
+    size: (usize, usize),
+    pitch: usize,
+    x: *const f32,
+    sums: &mut [f32; COLUMNS],
+) {
+    // SAFETY: the contract is passed on.
+    unsafe { multiply::<A>(w, size, pitch, x, sums) }
+}
+
+/// The sums of a row with `n` columns of `k` values, `pitch` elements apart.
+///
+/// # Safety
+/// The CPU has AVX2, FMA and F16C; the type [is convertible](is_convertible). The row and the columns have `k` values, and `E` is `f32`.
+#[inline(always)]
+unsafe fn multiply<A: Arithmetic>(
+    w: *const A::W,
+    (k, n): (usize, usize),
+    pitch: usize,
+    x: *const f32,
+    sums: &mut [f32; COLUMNS],
+) {
+    // Columns past the end are computed as the last one again, and dropped.
+    let mut starts = [w; COLUMNS];
+    for (j, start) in starts.iter_mut().enumerate() {
+        *start = w.wrapping_add(j.min(n - 1) * pitch);
+    }
+    let (line, ahead) = (LINE / size_of::<A::W>(), AHEAD / size_of::<A::W>());
+    let mut lines = Lines([[0; LINE]; COLUMNS]);
+    // SAFETY: this function's contract; nothing is read where is asked for memory.
+    unsafe {
+        let mut acc = [_mm256_setzero_ps(); CHAINS];
+        for p in (0..k / line * line).step_by(line) {
+            // Behind the end of a column, of the one that is read after it.
+            let next = if p + ahead < k { p + ahead } else { p + ahead - k + COLUMNS * pitch };
+            for j in 0..COLUMNS {
+                _mm_prefetch(starts[j].wrapping_add(next).cast(), _MM_HINT_T1);
+                let (from, to) =
+                    (starts[j].add(p).cast::<__m256i>(), lines.0[j].as_mut_ptr().cast::<__m256i>());
+                _mm256_store_si256(to, _mm256_loadu_si256(from));
+                _mm256_store_si256(to.add(1), _mm256_loadu_si256(from.add(1)));
+            }
+            let first = lines.0.as_ptr().cast::<A::W>();
+            for q in (0..line).step_by(VALUES) {
+                add::<A>(&mut acc, first.add(q), line, x.add(p + q));
+            }
+        }
+        for g in 0..CHAINS {
+            _mm256_storeu_ps(sums.as_mut_ptr().add(g * LANES), acc[g]);
+        }
+        for p in k / line * line..k {
+            for j in 0..n {
+                let value = A::w(*starts[j].add(p));
+                let value = (&raw const value).cast::<f32>().read();
+                sums[j] = (*x.add(p)).mul_add(value, sums[j]);
+            }
+        }
+    }
+}
+
+/// Adds the products of [`VALUES`] values of all columns, `pitch` elements apart.
+///
+/// # Safety
+/// As [`multiply`].
+#[inline(always)]
+unsafe fn add<A: Arithmetic>(acc: &mut [__m256; CHAINS], w: *const A::W, pitch: usize, x: *const f32) {
+    // SAFETY: this function's contract.
+    unsafe {
+        for g in 0..CHAINS {
+            let values = A::turn(w.add(g * LANES * pitch), pitch).unwrap_unchecked();
+            for i in 0..VALUES {
+                acc[g] = _mm256_fmadd_ps(_mm256_broadcast_ss(&*x.add(i)), values[i], acc[g]);
+            }
+        }
+    }
+}
