@@ -95,7 +95,7 @@ fn letter(dtype: DType) -> char {
 #[test]
 fn every_tensor_gets_the_dtype_that_llama_cpp_gives_it_in_every_mixture() {
     let models = Model::all();
-    assert_eq!(models.len(), 10);
+    assert_eq!(models.len(), 11);
     let (mut same, mut refused) = (0, 0);
     for model in &models {
         let file = model.file();
