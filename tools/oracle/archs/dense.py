@@ -8,6 +8,8 @@ TABLES = {
     "llama-linear": table(
         "llama", 3, RMS, WIDE, {"rope.dimension_count": 32, "rope.scaling.type": "linear", "rope.scaling.factor": 4.0}, drop=[*BIASES, ROPE_FREQS, TIED]
     ),
+    # Scales beside all matrices, as files of NVFP4 have them.
+    "llama-scales": table("llama", 2, RMS, {"rope.dimension_count": 16}, drop=[*BIASES, ROPE_FREQS], keep=[r"\.scale$"]),
     "mistral3": table(
         "mistral3",
         3,
