@@ -69,6 +69,8 @@ TABLES = {
         },
         drop=BIASES,
     ),
+    # Half of each head rotates.
+    "chatglm": table("chatglm", 3, RMS, {"rope.dimension_count": 8}, drop=[OUTPUT_BIAS], fuse=FUSED_QKV),
     "glm4": table("glm4", 3, RMS, WIDE, {"rope.dimension_count": 16}, drop=[OUTPUT_BIAS]),
     "hunyuan-dense": table(
         "hunyuan-dense",

@@ -19,6 +19,7 @@ mod baichuan;
 mod bailingmoe2;
 mod bert;
 mod bloom;
+mod chatglm;
 mod cohere2;
 mod command_r;
 mod deepseek2;
@@ -170,6 +171,7 @@ impl Architecture {
         &bailingmoe2::BAILINGMOE2,
         &bert::BERT,
         &bloom::BLOOM,
+        &chatglm::CHATGLM,
         &cohere2::COHERE2,
         &command_r::COMMAND_R,
         &deepseek2::DEEPSEEK2,
