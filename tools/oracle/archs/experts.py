@@ -53,6 +53,7 @@ TABLES = {
         },
         copies=["F16", "MXFP4"],
     ),
+    "deepseek": table("deepseek", 4, RMS, EXPERTS, ROUTED, drop=BIASES),
     # Keys and values of a latent: 16 elements that do not rotate and 16 that do, of which all heads share the latter.
     "deepseek2": table(
         "deepseek2",

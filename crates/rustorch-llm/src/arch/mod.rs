@@ -22,6 +22,7 @@ mod bloom;
 mod chatglm;
 mod cohere2;
 mod command_r;
+mod deepseek;
 mod deepseek2;
 mod dots1;
 mod ernie4_5;
@@ -174,6 +175,7 @@ impl Architecture {
         &chatglm::CHATGLM,
         &cohere2::COHERE2,
         &command_r::COMMAND_R,
+        &deepseek::DEEPSEEK,
         &deepseek2::DEEPSEEK2,
         &dots1::DOTS1,
         &ernie4_5::ERNIE4_5,
