@@ -71,6 +71,7 @@ TABLES = {
     ),
     # Half of each head rotates.
     "chatglm": table("chatglm", 3, RMS, {"rope.dimension_count": 8}, drop=[OUTPUT_BIAS], fuse=FUSED_QKV),
+    "orion": table("orion", 3, LAYER_NORM, drop=BIASES),
     "glm4": table("glm4", 3, RMS, WIDE, {"rope.dimension_count": 16}, drop=[OUTPUT_BIAS]),
     "hunyuan-dense": table(
         "hunyuan-dense",

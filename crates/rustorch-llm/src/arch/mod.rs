@@ -70,6 +70,7 @@ mod nomic_bert_moe;
 mod olmo;
 mod olmo2;
 mod olmoe;
+mod orion;
 mod phi2;
 mod phi3;
 mod qwen2;
@@ -223,6 +224,7 @@ impl Architecture {
         &olmo::OLMO,
         &olmo2::OLMO2,
         &olmoe::OLMOE,
+        &orion::ORION,
         &phi2::PHI2,
         &phi3::PHI3,
         &qwen2::QWEN2,
