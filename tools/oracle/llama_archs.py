@@ -17,7 +17,8 @@ Rounding of activations there makes much of little: a margin that is smaller tha
 Decoded on the CPU by one thread, all tokens one by one; keys and values are f32, but those of copies f16, as is llama.cpp's default. llama.cpp takes GELU from
 a table of f16 values, and one value that falls into another place of it moves logits by 1e-4 of their range: so far differ its own logits of one model when the
 same tokens come in batches. So GELU is computed exactly here, but for copies, and `exact_gelu` says that there was one. Of encoders it is {"ids", "hidden", "pooled"}: the last hidden states of `ids` (base64, a row each), and
-what `pooling_type` makes of them, a vector or scores; all ids in one batch, keys and values in f32, and GELU exact.
+what `pooling_type` makes of them, a vector or scores; all ids in one batch, keys and values in f32, and GELU exact. Their `copies` have `kept`, `pooled`, rounded as llama.cpp does by
+default, and `noise`: how far, in parts of the vector's range, that moves where the neighbours of all norms' results in f32 are taken.
 """
 
 import base64
@@ -39,6 +40,7 @@ from archs.weights import splitmix64, fnv1a, tensor
 
 PROMPT, FORCED, GREEDY, VOCABULARY = 24, 48, 32, 128
 # Types of copies, and whether all matrices get them.
+ENCODER_COPIES = ("F16", "Q8_0")
 COPIES = {"F16": (L.LLAMA_FTYPE_MOSTLY_F16, True), "Q8_0": (L.LLAMA_FTYPE_MOSTLY_Q8_0, True), "MXFP4": (L.LLAMA_FTYPE_MOSTLY_MXFP4_MOE, False)}
 
 
@@ -271,8 +273,8 @@ def without_noise(path, prompt, forced, rows, ids):
     return ids | {"margins": kept[: len(forced) + 1], "greedy_margins": kept[len(forced) + 1 :]}
 
 
-def copy(path, target, kind, prompt, forced):
-    """Ids of a copy in another type."""
+def quantize(path, target, kind):
+    """Makes a copy in another type; gives the matrices that are left in others."""
     params = L.llama_model_quantize_default_params()
     (params.ftype, params.pure), params.nthread = COPIES[kind], 1
     if L.llama_model_quantize(str(path).encode(), str(target).encode(), ctypes.byref(params)):
@@ -282,8 +284,14 @@ def copy(path, target, kind, prompt, forced):
         if len(t.shape) > 1:
             kept.setdefault(t.tensor_type.name, set()).add(re.sub(r"^blk\.\d+\.", "", t.name))
     kept.pop(kind)
+    return {k: sorted(v) for k, v in sorted(kept.items())}
+
+
+def copy(path, target, kind, prompt, forced):
+    """Ids of a copy in another type."""
+    kept = quantize(path, target, kind)
     ids = without_noise(target, prompt, forced, *ids_of(Context(target), prompt, forced))
-    return {"kept": {k: sorted(v) for k, v in sorted(kept.items())}} | ids
+    return {"kept": kept} | ids
 
 
 def base(logits):
@@ -329,17 +337,18 @@ def decoder(name, table):
     return {"name": name} | model | {"prompt": prompt, "forced": forced} | exact | logits | ids | {"copies": copies}
 
 
-def embeddings(path, ids, pooling):
-    """Hidden states of all ids, or with the model's own `pooling` what that makes of them."""
+def embeddings(path, ids, pooling, f32=False, nodes=None):
+    """Hidden states of all ids, or with the model's own `pooling` what that makes of them; `f32` keeps keys and values unrounded."""
     model = L.llama_model_load_from_file(str(path).encode(), L.llama_model_default_params())
     if not model:
         raise SystemExit("llama.cpp does not load the file")
     params = L.llama_context_default_params()
     params.n_ctx, params.n_batch, params.n_ubatch, params.n_threads, params.n_threads_batch = 128, 64, 64, 1, 1
-    params.type_k = params.type_v = int(gguf.GGMLQuantizationType.F32)
-    params.flash_attn_type = L.LLAMA_FLASH_ATTN_TYPE_DISABLED
-    gelu = ExactGelu()
-    params.cb_eval = gelu.callback
+    if f32:
+        params.type_k = params.type_v = int(gguf.GGMLQuantizationType.F32)
+        params.flash_attn_type = L.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    if nodes:
+        params.cb_eval = nodes.callback
     params.embeddings, params.pooling_type = True, L.LLAMA_POOLING_TYPE_UNSPECIFIED if pooling else L.LLAMA_POOLING_TYPE_NONE
     context = L.llama_init_from_model(model, params)
     batch = L.llama_batch_init(len(ids), 0, 1)
@@ -355,15 +364,26 @@ def embeddings(path, ids, pooling):
     return np.ctypeslib.as_array(L.llama_get_embeddings_seq(context, 0), (width,)).copy()
 
 
+def vectors(path, target, kind, ids):
+    """What a copy of an encoder in another type gives."""
+    kept = quantize(path, target, kind)
+    pooled = embeddings(target, ids, True)
+    moved = [embeddings(target, ids, True, nodes=NudgedNorms(towards)) for towards in (np.inf, -np.inf)]
+    reach = float(np.ptp(pooled)) if len(pooled) > 1 else 1.0
+    noise = max(float(np.abs(other - pooled).max()) for other in moved) / reach
+    return {"kept": kept, "pooled": base(pooled), "noise": float(f"{noise:.3g}")}
+
+
 def encoder(name, table):
     ids = ids_for(name, PROMPT)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.gguf"
         model = make(path, table["arch"], table)
-        hidden, pooled = embeddings(path, ids, False), embeddings(path, ids, True)
+        hidden, pooled = (embeddings(path, ids, pooling, f32=True, nodes=ExactGelu()) for pooling in (False, True))
+        copies = {kind: vectors(path, Path(folder) / f"{name}-{kind}.gguf", kind, ids) for kind in ENCODER_COPIES}
     if not (np.isfinite(hidden).all() and np.isfinite(pooled).all()):
         raise SystemExit("hidden states are not finite")
-    return {"name": name} | model | {"ids": ids, "hidden": base(hidden), "pooled": base(pooled)}
+    return {"name": name} | model | {"ids": ids, "hidden": base(hidden), "pooled": base(pooled), "copies": copies}
 
 
 KINDS = {"decoders": (TABLES, decoder), "encoders": (ENCODERS, encoder)}

@@ -84,6 +84,8 @@ MODELS = {
     "llama, many heads to a key": dense("llama", 16, 8, 1, 256),
     "llama 70B": dense("llama", 80, 8, 1, 256),
     "llama, unusual columns": dense("llama", 9, 8, 4, 96),
+    # No block divides them.
+    "llama, columns of no block": dense("llama", 9, 8, 4, 80),
     "llama, tied": dense("llama", 9, 8, 4, 256, tied=True),
     "mixtral": moe("llama", 9, 8, 256),
     "qwen3moe": moe("qwen3moe", 17, 16, 256),

@@ -55,6 +55,7 @@ pub(crate) fn report(args: &RunArgs, model: &LanguageModel, sampling: &SamplerCo
     }
 }
 
-fn note(option: &str, why: &str) {
+/// Reports one.
+pub(crate) fn note(option: &str, why: &str) {
     output::note(format_args!("warning: {option} has no effect: {why}"));
 }

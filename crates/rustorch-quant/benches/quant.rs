@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rustorch_core::QuantType;
-use rustorch_quant::{QUANTIZABLE, dequantize, quantize};
+use rustorch_quant::{dequantize, quantize};
 
 const VALUES: usize = 16 * 1024;
 
@@ -37,7 +37,7 @@ fn quantization(c: &mut Criterion) {
     let mut group = c.benchmark_group("quantize");
     group.throughput(Throughput::Elements(VALUES as u64));
     let x = samples();
-    for &q in QUANTIZABLE {
+    for &q in QuantType::ALL {
         let mut out = vec![0; q.bytes_for(VALUES).expect("whole blocks")];
         group.bench_function(q.name(), |b| b.iter(|| quantize(q, black_box(&x), None, black_box(&mut out))));
     }

@@ -1,7 +1,5 @@
 use rustorch_core::QuantType;
 
-use crate::quantize::QUANTIZABLE;
-
 /// Why blocks could not be read or written.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -25,12 +23,6 @@ pub enum QuantError {
         held: usize,
         /// The length of the slice of values.
         values: usize,
-    },
-    /// The type can be read, but not written.
-    #[error("{quant} can be read, but not written; the types that can be written are {}", names(QUANTIZABLE))]
-    NotQuantizable {
-        /// The type that was asked for.
-        quant: QuantType,
     },
     /// A value to be written is infinite or NaN.
     #[error("value {index} is {value}, which no block can hold; quantize finite values only")]
@@ -73,8 +65,4 @@ pub enum QuantError {
         /// Its importance.
         value: f32,
     },
-}
-
-fn names(types: &[QuantType]) -> String {
-    types.iter().map(|q| q.name()).collect::<Vec<_>>().join(", ")
 }

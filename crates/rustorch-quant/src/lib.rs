@@ -7,7 +7,7 @@
 //!   as such blocks without a copy;
 //! - [`dequantize`](fn@dequantize): its values, bit for bit those of gguf-py and ggml;
 //! - [`expand`]: the same as `i8` codes with a scale and a minimum for each 16, for kernels on integers;
-//! - [`quantize`](fn@quantize) for the [`QUANTIZABLE`] ones, with an importance matrix if there is one.
+//! - [`quantize`](fn@quantize), with an importance matrix if there is one.
 //!
 //! [`quantize_q8_0`] and its siblings quantize activations as llama.cpp's CPU backend does on x86. Code that is
 //! generic over the block types implements [`Visitor`] and is called by [`visit`].
@@ -40,4 +40,4 @@ pub use block::*;
 pub use dequantize::{dequantize, dequantize_blocks, expand};
 pub use error::QuantError;
 pub use le::{F16Le, F32Le, I16Le, U16Le};
-pub use quantize::{QUANTIZABLE, quantize};
+pub use quantize::quantize;

@@ -8,6 +8,8 @@ TABLES = {
     "llama-linear": table(
         "llama", 3, RMS, WIDE, {"rope.dimension_count": 32, "rope.scaling.type": "linear", "rope.scaling.factor": 4.0}, drop=[*BIASES, ROPE_FREQS, TIED]
     ),
+    # Scales beside all matrices, as files of NVFP4 have them.
+    "llama-scales": table("llama", 2, RMS, {"rope.dimension_count": 16}, drop=[*BIASES, ROPE_FREQS], keep=[r"\.scale$"]),
     "mistral3": table(
         "mistral3",
         3,
@@ -67,6 +69,9 @@ TABLES = {
         },
         drop=BIASES,
     ),
+    # Half of each head rotates.
+    "chatglm": table("chatglm", 3, RMS, {"rope.dimension_count": 8}, drop=[OUTPUT_BIAS], fuse=FUSED_QKV),
+    "orion": table("orion", 3, LAYER_NORM, drop=BIASES),
     "glm4": table("glm4", 3, RMS, WIDE, {"rope.dimension_count": 16}, drop=[OUTPUT_BIAS]),
     "hunyuan-dense": table(
         "hunyuan-dense",

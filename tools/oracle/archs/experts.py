@@ -36,6 +36,8 @@ TABLES = {
         drop=[*BIASES, ROPE_FREQS],
         embedding=0.25,
     ),
+    # Without a shared expert.
+    "granitemoe-routed": table("granitemoe", 3, RMS, EXPERTS, {"feed_forward_length": 32, "rope.dimension_count": 16, "logit_scale": 4.0}, drop=[*BIASES, ROPE_FREQS, r"_shexp\."]),
     "olmoe": table("olmoe", 3, RMS, EXPERTS, {"attention.head_count_kv": 4, "feed_forward_length": 32}, drop=BIASES),
     "gpt-oss": table(
         "gpt-oss",
@@ -51,6 +53,7 @@ TABLES = {
         },
         copies=["F16", "MXFP4"],
     ),
+    "deepseek": table("deepseek", 4, RMS, EXPERTS, ROUTED, drop=BIASES),
     # Keys and values of a latent: 16 elements that do not rotate and 16 that do, of which all heads share the latter.
     "deepseek2": table(
         "deepseek2",

@@ -17,6 +17,8 @@ SHARED_EXPERT = {"expert_feed_forward_length": 32, "expert_shared_feed_forward_l
 
 TABLES = {
     "qwen2": table("qwen2", 3, RMS, YARN, drop=[r"^output\.bias$", TIED]),
+    # llama.cpp passes over scales of its networks.
+    "qwen2-scales": table("qwen2", 2, RMS, drop=[r"^output\.bias$"], keep=[r"\.scale$"]),
     # llama.cpp 0.3.36 does not read this architecture's epsilon: it is 0.
     "qwen2vl": table(
         "qwen2vl", 3, {"attention.layer_norm_rms_epsilon": 1e-12, "rope.dimension_sections": [2, 3, 3, 0]}, drop=[r"^output\.bias$"]

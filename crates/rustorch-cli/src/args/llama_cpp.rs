@@ -18,6 +18,30 @@ const NAMES: &[(&str, &str)] = &[
     ("-fa", "--flash-attn"),
     ("-tb", "--threads-batch"),
     ("-ub", "--ubatch-size"),
+    ("-sysf", "--system-file"),
+    ("-st", "--single-turn"),
+    ("-sp", "--special"),
+    // Not known here: the error names them as llama.cpp's help does, and not as letters of other options.
+    ("-bf", "--binary-file"),
+    ("-cmoe", "--cpu-moe"),
+    ("-ctk", "--cache-type-k"),
+    ("-ctv", "--cache-type-v"),
+    ("-dev", "--device"),
+    ("-if", "--interactive-first"),
+    ("-kvo", "--kv-offload"),
+    ("-lv", "--verbosity"),
+    ("-md", "--model-draft"),
+    ("-mg", "--main-gpu"),
+    ("-mli", "--multiline-input"),
+    ("-mm", "--mmproj"),
+    ("-mu", "--model-url"),
+    ("-ncmoe", "--n-cpu-moe"),
+    ("-nkvo", "--no-kv-offload"),
+    ("-np", "--parallel"),
+    ("-ot", "--override-tensor"),
+    ("-rea", "--reasoning"),
+    ("-sm", "--split-mode"),
+    ("-ts", "--tensor-split"),
 ];
 
 /// Options whose value may begin with a dash, so that it is left as it is.
@@ -54,6 +78,10 @@ pub(crate) struct WithoutEffect {
     #[arg(long, hide = true)]
     no_perf: bool,
     #[arg(long, hide = true)]
+    no_context_shift: bool,
+    #[arg(long, hide = true)]
+    single_turn: bool,
+    #[arg(long, hide = true)]
     simple_io: bool,
     #[arg(long, hide = true, num_args = 0..=1, value_parser = ["on", "off", "auto"], default_missing_value = "on")]
     color: Option<String>,
@@ -79,6 +107,8 @@ impl WithoutEffect {
             (self.conversation, "--conversation", "without a prompt, a chat opens on a terminal"),
             (self.no_warmup, "--no-warmup", "there is no warm-up"),
             (self.no_display_prompt, "--no-display-prompt", "the prompt is never shown"),
+            (self.no_context_shift, "--no-context-shift", "a full context ends the answer without --shift"),
+            (self.single_turn, "--single-turn", "-p is answered once"),
             (self.no_perf, "--no-perf", "the speed is shown on terminals and with -v"),
             (
                 self.simple_io,
@@ -110,5 +140,6 @@ mod tests {
         assert_eq!(translate("-p -ngl -ngl 5"), "-p -ngl --layers-on-device 5");
         assert_eq!(translate("-sys -fa -fa"), "--system -fa --flash-attn");
         assert_eq!(translate("tokenize -- -ngl"), "tokenize -- -ngl");
+        assert_eq!(translate("-s 5 -st -n 3 -np 2"), "-s 5 --single-turn -n 3 --parallel 2");
     }
 }

@@ -23,7 +23,8 @@ pub(crate) use model::{DeviceArgs, ModelArgs};
 pub(crate) use sampling::SamplingArgs;
 pub(crate) use values::{Seed, candidates, limit, seed};
 
-use crate::failure::EXIT_CODES;
+use crate::failure::{EXIT_CODES, Failure};
+use crate::input;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -126,7 +127,10 @@ pub(crate) struct RunArgs {
     pub(crate) prompt_file: Option<PathBuf>,
     /// The system prompt of the conversation
     #[arg(long, value_name = "TEXT", alias = "system-prompt", allow_hyphen_values = true, conflicts_with_all = ["raw", "ids"], help_heading = PROMPT)]
-    pub(crate) system: Option<String>,
+    system: Option<String>,
+    /// Read the system prompt from a file
+    #[arg(long, value_name = "FILE", alias = "system-prompt-file", conflicts_with_all = ["system", "raw", "ids"], help_heading = PROMPT)]
+    system_file: Option<PathBuf>,
     /// Continue the prompt as it is, without the model's chat template
     #[arg(long, help_heading = PROMPT)]
     pub(crate) raw: bool,
@@ -164,6 +168,16 @@ pub(crate) struct RunArgs {
     pub(crate) verbose: u8,
     #[command(flatten)]
     pub(crate) without_effect: WithoutEffect,
+}
+
+impl RunArgs {
+    /// The system prompt that was given.
+    pub(crate) fn system(&self) -> Result<Option<String>, Failure> {
+        match &self.system_file {
+            Some(path) => input::read_file(path).map(input::without_newline).map(Some),
+            None => Ok(self.system.clone()),
+        }
+    }
 }
 
 /// On or off.

@@ -78,9 +78,12 @@ pub(crate) fn seed(text: &str) -> Result<Seed, String> {
     }
 }
 
-/// A number of layers; `all` and, as llama.cpp has it, -1 are all of them.
+/// A number of layers; `all` and, as llama.cpp has them, `auto` and -1 are all that fit.
 pub(super) fn layers(text: &str) -> Result<usize, String> {
-    if text == "all" { Ok(usize::MAX) } else { limit(text) }
+    match text {
+        "all" | "auto" => Ok(usize::MAX),
+        _ => limit(text).map_err(|_| "must be a number of layers, or `all`".into()),
+    }
 }
 
 /// How long vectors are made, by llama.cpp's numbers.
@@ -112,7 +115,8 @@ mod tests {
         assert_eq!(candidates("7"), Ok(7));
         assert_eq!(seed("-1"), Ok(Seed::Random));
         assert_eq!(seed("18446744073709551615"), Ok(Seed::Fixed(u64::MAX)));
-        assert_eq!(layers("all"), Ok(usize::MAX));
+        assert_eq!((layers("all"), layers("auto")), (Ok(usize::MAX), Ok(usize::MAX)));
+        assert!(layers("some").unwrap_err().contains("number of layers"));
         for text in ["-2", "x", "", "1.5"] {
             assert!(limit(text).is_err() && seed(text).is_err() && layers(text).is_err(), "{text}");
         }

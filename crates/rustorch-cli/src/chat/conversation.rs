@@ -108,7 +108,8 @@ impl Conversation {
     pub(super) fn load(path: &Path) -> Result<Conversation, Failure> {
         let fail = |why: String| Failure::Other(format!("cannot load {}: {why}", path.display()));
         let text = fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
-        let saved: Saved = serde_json::from_str(&text).map_err(|e| fail(e.to_string()))?;
+        let saved: Saved =
+            serde_json::from_str(&text).map_err(|e| fail(format!("it is no saved conversation: {e}")))?;
         let messages = saved.messages.into_iter().map(|m| Message::new(m.role, m.content)).collect();
         Ok(Conversation { system: saved.system, messages, dropped: 0 })
     }
@@ -155,7 +156,7 @@ mod tests {
         for text in ["", "[]", "{\"messages\": 3}", "{\"messages\": [], \"extra\": 1}"] {
             fs::write(&file, text).unwrap();
             let error = Conversation::load(&file).unwrap_err().to_string();
-            assert!(error.contains("talk.json"), "{error}");
+            assert!(error.contains("talk.json") && error.contains("no saved conversation"), "{error}");
         }
     }
 

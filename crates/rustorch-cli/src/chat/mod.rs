@@ -90,7 +90,7 @@ impl Chat {
         }
         Ok(Chat {
             session,
-            conversation: Conversation::new(args.system.clone()),
+            conversation: Conversation::new(args.system()?),
             sampler,
             params: args.sampling.clone(),
             options,

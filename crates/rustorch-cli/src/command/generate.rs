@@ -122,6 +122,10 @@ pub(crate) fn describe_devices(model: &LanguageModel) -> String {
 /// The embedded model writes a scene, and on a terminal the chat opens.
 fn scene(args: &RunArgs, mut session: Session) -> Result<(), Failure> {
     let mut sampler = sampler(args, session.model())?;
+    let opens_chat = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !opens_chat && args.system()?.is_some() {
+        without_effect::note("--system", "the scene is no conversation; -p gives a message");
+    }
     let ids = prompt::encode_raw(session.model(), SCENE_PROMPT)?;
     output::stream(SCENE_PROMPT)?;
     let options = GenerationOptions { ignore_end: true, ..prompt::generation(args, Some(SCENE_TOKENS)) };
@@ -129,7 +133,7 @@ fn scene(args: &RunArgs, mut session: Session) -> Result<(), Failure> {
     let done = answer(&mut session, &ids, &mut sampler, &options, args.shift, true)?;
     output::line("")?;
     output::note(format_args!("\n{}", rates(&done)));
-    if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+    if opens_chat {
         output::note("");
         return chat::run(args, session);
     }
@@ -193,7 +197,7 @@ fn encode(args: &RunArgs, model: &LanguageModel, text: &str) -> Result<Vec<u32>,
     if args.raw {
         return prompt::encode_raw(model, text);
     }
-    match (&args.system, prompt::has_template(model)) {
+    match (args.system()?, prompt::has_template(model)) {
         (None, false) => prompt::encode_raw(model, text),
         (Some(_), false) => {
             Err(Failure::Usage("--system needs a chat template, which this model lacks".into()))

@@ -53,8 +53,9 @@ pub(crate) fn run(args: &QuantizeArgs, verbosity: u8) -> Result<(), Failure> {
         *substitutes.entry(tensor.dtype.to_string()).or_default() += 1;
     }
     for (dtype, count) in substitutes {
+        let (tensors, they) = if count == 1 { ("tensor has", "it is") } else { ("tensors have", "they are") };
         output::note(format_args!(
-            "warning: {count} tensors have columns that blocks of the type meant do not divide; they are {dtype} instead"
+            "warning: {count} {tensors} columns that blocks of the type meant do not divide; {they} {dtype} instead"
         ));
     }
     if !args.dry_run {

@@ -17,6 +17,15 @@ fn llama_cpp_s_spellings_mean_the_same() {
     ] {
         assert_eq!(greedy(args), expected, "{args:?}");
     }
+    let dir = tempfile::tempdir().unwrap();
+    let system = dir.path().join("system.txt");
+    std::fs::write(&system, "Be brief.\n").unwrap();
+    let system = system.to_str().unwrap();
+    for option in ["--system-file", "--system-prompt-file", "-sysf"] {
+        assert_eq!(greedy(&["-p", "Hail!", option, system]), expected, "{option}");
+    }
+    fail(&["-p", "Hail!", "-sysf", "/no/such/file"], 1, &["cannot read /no/such/file"]);
+    fail(&["-p", "Hail!", "-sysf", system, "-sys", "Be brief."], 2, &["--system-file"]);
     for args in [["--temperature", "0", "--max-tokens", "8"], ["--temp", "0", "--n-predict", "8"]] {
         assert_eq!(
             succeed(&[&args[..], &["-p", "Hail!", "-sys", "Be brief."]].concat()),
@@ -48,6 +57,10 @@ fn nothing_that_is_unknown_is_taken_for_a_call_for_help() {
     for args in [&["--batch"][..], &["-x"], &["inspect", "--no"], &["-ngx", "5"], &["bench", "model"]] {
         let run = run(args);
         assert_eq!((run.code, run.out.as_str()), (2, ""), "{args:?}");
+    }
+    // llama.cpp's of several letters are named, and not taken for letters of other options.
+    for (theirs, name) in [("-ctk", "'--cache-type-k'"), ("-np", "'--parallel'"), ("-mm", "'--mmproj'")] {
+        fail(&["-p", "x", theirs, "1"], 2, &[name]);
     }
 }
 
@@ -96,6 +109,9 @@ fn options_without_effect_say_so() {
         (&["--think", "off"], "--think"),
         (&["--mlock"], "--mlock"),
         (&["-fa", "on"], "--flash-attn"),
+        (&["-st"], "--single-turn"),
+        (&["--no-context-shift"], "--no-context-shift"),
+        (&["-ngl", "auto", "-b", "cpu"], "--layers-on-device"),
     ] {
         let run = run(&[&["-p", "x", "-n", "1"], args].concat());
         let expected = format!("warning: {option} has no effect: ");
@@ -116,6 +132,9 @@ fn options_without_effect_say_so() {
         "5",
     ]);
     assert!(!quiet.err.contains("warning"), "{}", quiet.err);
+    // The scene has no system prompt.
+    let scene = run(&["--system", "Be brief.", "-n", "1"]);
+    assert!(scene.code == 0 && scene.err.contains("warning: --system has no effect: "), "{}", scene.err);
 }
 
 #[test]

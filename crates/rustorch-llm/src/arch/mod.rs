@@ -19,8 +19,10 @@ mod baichuan;
 mod bailingmoe2;
 mod bert;
 mod bloom;
+mod chatglm;
 mod cohere2;
 mod command_r;
+mod deepseek;
 mod deepseek2;
 mod dots1;
 mod ernie4_5;
@@ -68,6 +70,7 @@ mod nomic_bert_moe;
 mod olmo;
 mod olmo2;
 mod olmoe;
+mod orion;
 mod phi2;
 mod phi3;
 mod qwen2;
@@ -170,8 +173,10 @@ impl Architecture {
         &bailingmoe2::BAILINGMOE2,
         &bert::BERT,
         &bloom::BLOOM,
+        &chatglm::CHATGLM,
         &cohere2::COHERE2,
         &command_r::COMMAND_R,
+        &deepseek::DEEPSEEK,
         &deepseek2::DEEPSEEK2,
         &dots1::DOTS1,
         &ernie4_5::ERNIE4_5,
@@ -219,6 +224,7 @@ impl Architecture {
         &olmo::OLMO,
         &olmo2::OLMO2,
         &olmoe::OLMOE,
+        &orion::ORION,
         &phi2::PHI2,
         &phi3::PHI3,
         &qwen2::QWEN2,

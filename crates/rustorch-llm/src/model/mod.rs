@@ -67,6 +67,18 @@ impl Model {
             Error::Architecture { name: name.to_owned(), nearest }
         };
         let architecture = Architecture::find(name).ok_or_else(unknown)?;
+        Model::load_as(architecture, file, progress)
+    }
+
+    /// As [`load`](Self::load), but as a model of this architecture, which need not be in [`Architecture::ALL`]. Metadata keys begin with its name.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn load_as(
+        architecture: &'static Architecture,
+        file: &gguf::File,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Model> {
         let config = ModelConfig::read(architecture, file)?;
         let mut loader = Loader::new(architecture, &config, file, progress);
         let decoder = Decoder::load(architecture, &config, &mut loader)?;

@@ -325,17 +325,11 @@ pub(super) fn fitting(quant: QuantType, columns: usize) -> Option<DType> {
         Q::Q4_K => Q::Q5_0,
         Q::Q5_K => Q::Q5_1,
         Q::Q6_K => Q::Q8_0,
-        Q::Q4_0
-        | Q::Q4_1
-        | Q::Q5_0
-        | Q::Q5_1
-        | Q::Q8_0
-        | Q::Q8_1
-        | Q::Q8_K
-        | Q::IQ4_NL
-        | Q::MXFP4
-        | Q::NVFP4
-        | Q::Q1_0 => return None,
+        // No type has smaller blocks.
+        Q::Q4_0 | Q::Q4_1 | Q::Q5_0 | Q::Q5_1 | Q::Q8_0 | Q::Q8_1 | Q::IQ4_NL | Q::MXFP4 => {
+            return Some(DType::F16);
+        }
+        Q::Q8_K | Q::NVFP4 | Q::Q1_0 => return None,
     };
     match columns.is_multiple_of(substitute.block_len()) {
         true => Some(DType::Quant(substitute)),

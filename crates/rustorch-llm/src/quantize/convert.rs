@@ -68,6 +68,9 @@ impl Quantization<'_> {
         if !self.options.copy {
             metadata.set("general.file_type", self.options.mixture.file_type())?;
         }
+        if let Some(importance) = self.options.importance.as_ref().filter(|matrix| !matrix.is_empty()) {
+            importance.describe(&mut metadata)?;
+        }
         Ok(metadata)
     }
 }

@@ -12,7 +12,7 @@ pub enum QuantizeError {
     /// A file is missing, malformed, or cannot be written. What a tensor's values have that no block can hold is told here, too, with its name.
     #[error(transparent)]
     File(#[from] gguf::Error),
-    /// No file is made in this dtype: it is one for activations, or nothing here encodes it.
+    /// No file is made in this dtype: it is one for activations.
     #[error("tensor `{tensor}` would be {dtype}, which cannot be written")]
     NotWritable {
         /// The tensor's name.

@@ -32,7 +32,6 @@ use choose::{Candidate, Chooser, ModelFacts, fitting};
 use regex::Regex;
 use rustorch_core::{DType, QuantType};
 use rustorch_formats::gguf::{File, TensorRef};
-use rustorch_quant::QUANTIZABLE;
 use std::num::NonZeroUsize;
 
 /// The version of the block layouts that `general.quantization_version` tells.
@@ -226,12 +225,12 @@ fn plan<'a>(
     Ok(PlannedTensor { source, dtype, is_substitute: dtype != meant, importance })
 }
 
-/// Whether files can be made in a dtype: block types that are encoded, but for those of activations, and the dense ones of weights.
+/// Whether files can be made in a dtype: block types, but for those of activations, and the dense ones of weights.
 fn is_writable(dtype: DType) -> bool {
     match dtype {
         DType::F32 | DType::F16 | DType::BF16 => true,
         DType::Quant(QuantType::Q8_1 | QuantType::Q8_K) => false,
-        DType::Quant(quant) => QUANTIZABLE.contains(&quant),
+        DType::Quant(_) => true,
         _ => false,
     }
 }

@@ -4,7 +4,7 @@ use crate::architectures::fixture::Fixture;
 use crate::common;
 use crate::evaluate::exact;
 use rustorch_core::{DType, Numerics};
-use rustorch_formats::gguf::File;
+use rustorch_formats::gguf::{File, Value};
 use rustorch_llm::LanguageModel;
 use rustorch_llm::evaluate::Chunks;
 use rustorch_llm::imatrix::{ActivationStatistics, CollectOptions, collect};
@@ -88,6 +88,37 @@ fn both_formats_make_the_same_quantized_model() {
     };
     let plan = Quantization::plan(&file, &options).unwrap();
     assert_eq!(plan.tensors().iter().filter(|tensor| tensor.importance.is_some()).count(), 35);
+}
+
+/// The keys and values that `llama-quantize --imatrix imatrix.gguf` (and `imatrix.dat`) writes into the embedded model's file.
+#[test]
+fn a_quantized_model_says_what_its_importances_are_of() {
+    let file = File::open(common::carried_path()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("quantized.gguf");
+    let written = |importance: Option<ImportanceMatrix>| {
+        let options =
+            QuantizeOptions { allow_requantize: true, importance, ..QuantizeOptions::new(Mixture::Q4_0) };
+        Quantization::plan(&file, &options).unwrap().write(&target, &|_, _| {}).unwrap();
+        let metadata = File::open(&target).unwrap().metadata().clone();
+        metadata
+            .iter()
+            .filter(|(key, _)| key.starts_with("quantize."))
+            .map(|(k, v)| (k.to_owned(), v.clone()))
+            .collect()
+    };
+    for name in ["imatrix.gguf", "imatrix.dat"] {
+        let path = fixture(name);
+        let found: Vec<(String, Value)> = written(Some(ImportanceMatrix::open(&path).unwrap()));
+        let expected: [(&str, Value); 4] = [
+            ("quantize.imatrix.file", path.to_str().unwrap().into()),
+            ("quantize.imatrix.dataset", "text.txt".into()),
+            ("quantize.imatrix.entries_count", 35u32.into()),
+            ("quantize.imatrix.chunks_count", 6u32.into()),
+        ];
+        assert_eq!(found, expected.map(|(key, value)| (key.to_owned(), value)));
+    }
+    assert_eq!(written(None), []);
 }
 
 #[derive(Deserialize)]

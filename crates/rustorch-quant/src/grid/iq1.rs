@@ -1,9 +1,12 @@
 //! The codebook of the IQ1 types.
 
-use super::unpack;
+use super::{transpose, unpack};
 
 /// The codebook of IQ1_S and IQ1_M, its ternary codes multiplied by eight.
 pub(crate) static IQ1_EIGHTFOLD: [[i8; 8]; 2048] = unpack(&IQ1_PACKED, &[-8, 0, 8]);
+
+/// The same for searching it, not multiplied.
+pub(crate) static IQ1_CODES: [[f32; 2048]; 8] = transpose(&unpack(&IQ1_PACKED, &[-1, 0, 1]));
 
 /// Eight codes an entry, two bits each, the first lowest: 0, 1, 2 stand for -1, 0, 1.
 #[rustfmt::skip]

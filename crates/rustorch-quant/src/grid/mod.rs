@@ -4,7 +4,7 @@ mod iq1;
 mod iq2;
 mod iq3;
 
-pub(crate) use iq1::IQ1_EIGHTFOLD;
+pub(crate) use iq1::{IQ1_CODES, IQ1_EIGHTFOLD};
 pub(crate) use iq2::{IQ2_S, IQ2_XS, IQ2_XXS};
 pub(crate) use iq3::{IQ3_S, IQ3_XXS};
 

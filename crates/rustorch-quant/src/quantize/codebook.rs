@@ -114,19 +114,21 @@ impl CodebookFit {
     }
 }
 
-/// The odd integers from 1 to 31.
+/// The odd integers from 1 to `most`.
 #[derive(Clone, Copy)]
-struct Odd;
+pub(super) struct Odd {
+    pub(super) most: f32,
+}
 
 impl CodeSet for Odd {
     #[inline(always)]
     fn reaches(self) -> impl Iterator<Item = f32> {
-        (-9..=9).map(|k| 31.0 + 0.2 * k as f32)
+        (-9..=9).map(move |k| self.most + 0.2 * k as f32)
     }
 
     #[inline(always)]
     fn nearest(self, v: f32) -> f32 {
-        2.0 * round(clamp((v - 1.0) * 0.5, 0.0, 15.0)) + 1.0
+        2.0 * round(clamp((v - 1.0) * 0.5, 0.0, (self.most - 1.0) * 0.5)) + 1.0
     }
 }
 
@@ -153,7 +155,7 @@ fn fit<const N: usize, const ENTRIES: usize, const GROUP: usize>(
         let try_inverse = |inverse: f32| {
             let (mut wll, mut wlx) = (0.0, 0.0);
             for (x, w) in magnitudes.as_chunks::<N>().0.iter().zip(w.as_chunks::<N>().0) {
-                let entry = nearest(codebook, x, w, inverse);
+                let (entry, _) = nearest(codebook, &linear(x, w, inverse), w);
                 for i in 0..N {
                     let code = codebook[i][entry];
                     wll += w[i] * code * code;
@@ -179,9 +181,10 @@ fn fit<const N: usize, const ENTRIES: usize, const GROUP: usize>(
         }
         (wanted[j], weight[j]) = (best.0, best.2);
     }
-    let mut d = F16Le::new(best_scale(&wanted, &weight, Odd) * divisor);
+    let odd = Odd { most: 31.0 };
+    let mut d = F16Le::new(best_scale(&wanted, &weight, odd) * divisor);
     let id = inverse(d.get() / divisor);
-    let scales = wanted.map(|scale| Odd.nearest(scale * id));
+    let scales = wanted.map(|scale| odd.nearest(scale * id));
 
     let mut best: Option<(f32, F16Le, [u16; 64])> = None;
     for _ in 0..3 {
@@ -192,7 +195,7 @@ fn fit<const N: usize, const ENTRIES: usize, const GROUP: usize>(
             let scale = scales[N * part / GROUP];
             let x: &[f32; N] = magnitudes[range.clone()].try_into().expect("N values");
             let w: &[f32; N] = w[range.clone()].try_into().expect("N values");
-            let entry = nearest(codebook, x, w, inverse(unit_scale * scale));
+            let (entry, _) = nearest(codebook, &linear(x, w, inverse(unit_scale * scale)), w);
             indices[part] = entry as u16;
             for (i, unit) in units[range].iter_mut().enumerate() {
                 *unit = scale * codebook[i][entry];
@@ -247,16 +250,20 @@ fn split_signs(x: &[f32; 256], w: &[f32; 256], even: bool) -> ([f32; 256], [u8; 
     (magnitudes, signs)
 }
 
-/// The entry `g` with the smallest `sum of w * (x * inverse - g)^2`.
+/// [`nearest`]'s factors of codes for values that these stand for at a scale.
 #[inline(always)]
-fn nearest<const N: usize, const ENTRIES: usize>(
+fn linear<const N: usize>(x: &[f32; N], w: &[f32; N], inverse: f32) -> [f32; N] {
+    std::array::from_fn(|i| 2.0 * w[i] * x[i] * inverse)
+}
+
+/// The entry `g` with the smallest `sum of w * (v - g)^2`, `linear` being `2 * w * v`, and by how much that is less than `sum of w * v^2`.
+#[inline(always)]
+pub(super) fn nearest<const N: usize, const ENTRIES: usize>(
     codebook: &[[f32; ENTRIES]; N],
-    x: &[f32; N],
+    linear: &[f32; N],
     w: &[f32; N],
-    inverse: f32,
-) -> usize {
-    // Less the part that no entry changes, the negative error is the sum of g * (2 * w * x * inverse - w * g).
-    let linear: [f32; N] = std::array::from_fn(|i| 2.0 * w[i] * x[i] * inverse);
+) -> (usize, f32) {
+    // Less the part that no entry changes, the negative error is the sum of g * (2 * w * v - w * g).
     let (mut best, mut at) = ([f32::NEG_INFINITY; 8], [0u32; 8]);
     for chunk in 0..ENTRIES / 8 {
         let mut score = [0f32; 8];
@@ -273,5 +280,5 @@ fn nearest<const N: usize, const ENTRIES: usize>(
         }
     }
     let lane = (1..8).fold(0, |lane, other| if best[other] > best[lane] { other } else { lane });
-    8 * at[lane] as usize + lane
+    (8 * at[lane] as usize + lane, best[lane])
 }

@@ -3,10 +3,11 @@
 //! | module | types | result |
 //! |---|---|---|
 //! | [`legacy`], [`ternary`], [`fp4`] | Q4_0 … Q8_1, TQ, Q1_0, Q2_0, FP4 | ggml's reference, byte for byte |
-//! | [`k`], [`iq4`], [`codebook`] | K types, IQ2, IQ3, IQ4 | our own [`search`], as close as ggml's or closer |
+//! | [`k`], [`iq4`], [`codebook`], [`iq1`] | K types, IQ1, IQ2, IQ3, IQ4 | our own [`search`], as close as ggml's or closer |
 
 mod codebook;
 mod fp4;
+mod iq1;
 mod iq4;
 mod k;
 mod legacy;
@@ -28,9 +29,6 @@ pub(crate) trait QuantizeBlock: Block {
 
 macro_rules! quantizers {
     ($($quant:ident = $block:ident;)*) => {
-        /// The types that [`quantize`] can write.
-        pub const QUANTIZABLE: &[QuantType] = &[$(QuantType::$quant),*];
-
         /// Writes `src` as blocks of type `quant` to `out`.
         ///
         /// `importance` says how much an error in each column weighs: one number for each value of a row (ggml's
@@ -42,13 +40,12 @@ macro_rules! quantizers {
         /// [`quantize_q8_0`](crate::quantize_q8_0) and its kin. With importances, Q4_0, Q4_1, Q5_0 and Q5_1 are
         /// searched for; for the other types of this paragraph importances are checked, but change nothing.
         ///
-        /// K, IQ2, IQ3 and IQ4 types are always searched for, minimising a weighted square error. The bytes differ from
+        /// K, IQ1, IQ2, IQ3 and IQ4 types are always searched for, minimising a weighted square error. The bytes differ from
         /// ggml's; the error is about the same or smaller. A group of columns without any importance is quantized as if
         /// these were equal.
         ///
         /// # Errors
-        /// [`QuantError::NotQuantizable`] for a type that is not [`QUANTIZABLE`]; [`QuantError::LengthMismatch`],
-        /// [`QuantError::PartialBlock`] and [`QuantError::ImportanceLength`] for lengths that do not fit;
+        /// [`QuantError::LengthMismatch`], [`QuantError::PartialBlock`] and [`QuantError::ImportanceLength`] for lengths that do not fit;
         /// [`QuantError::NotFinite`] and [`QuantError::BadImportance`] for values or importances that make no sense;
         /// [`QuantError::OutOfRange`] where a scale would exceed the range of `f16`. After an error `out` may be
         /// partly written.
@@ -60,7 +57,6 @@ macro_rules! quantizers {
         ) -> Result<(), QuantError> {
             match quant {
                 $(QuantType::$quant => rows::<$block>(src, importance, out),)*
-                _ => Err(QuantError::NotQuantizable { quant }),
             }
         }
     };
@@ -82,10 +78,12 @@ quantizers! {
     IQ2_XXS = BlockIq2Xxs;
     IQ2_XS = BlockIq2Xs;
     IQ3_XXS = BlockIq3Xxs;
+    IQ1_S = BlockIq1S;
     IQ4_NL = BlockIq4Nl;
     IQ3_S = BlockIq3S;
     IQ2_S = BlockIq2S;
     IQ4_XS = BlockIq4Xs;
+    IQ1_M = BlockIq1M;
     TQ1_0 = BlockTq1_0;
     TQ2_0 = BlockTq2_0;
     MXFP4 = BlockMxfp4;

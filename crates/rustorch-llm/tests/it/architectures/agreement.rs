@@ -86,14 +86,18 @@ pub(crate) fn encoder_errors(model: &LanguageModel, fixture: &EncoderFixture) ->
         Ok((model.pool(&hidden, Pooling::None)?.to_vec::<f32>()?, pooled))
     };
     let (hidden, pooled) = values().map_err(|e: Error| e.to_string())?;
-    let expected = floats(&fixture.pooled);
+    let pooled = pooled_error(&pooled, &floats(&fixture.pooled))?;
+    Ok([error(&hidden, &floats(&fixture.hidden)), pooled])
+}
+
+/// The error of what is pooled.
+pub(crate) fn pooled_error(pooled: &[f32], expected: &[f32]) -> Result<f32, String> {
     if pooled.len() != expected.len() {
         return Err(format!("{} values are pooled, not {}", pooled.len(), expected.len()));
     }
     // One score has no range.
-    let of_pooled = match expected[..] {
+    Ok(match expected {
         [score] => (pooled[0] - score).abs(),
-        _ => error(&pooled, &expected),
-    };
-    Ok([error(&hidden, &floats(&fixture.hidden)), of_pooled])
+        _ => error(pooled, expected),
+    })
 }

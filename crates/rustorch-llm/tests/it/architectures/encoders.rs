@@ -2,9 +2,10 @@
 //!
 //! Expected: `fixtures/encoders.jsonl`, written by `tools/oracle/llama_archs.py`.
 
-use super::TOLERANCE;
-use super::agreement::encoder_errors;
+use super::agreement::{encoder_errors, pooled_error};
 use super::fixture::EncoderFixture;
+use super::{ROUNDED_TOLERANCE, TOLERANCE};
+use crate::common::floats;
 use rustorch_core::{DType, Numerics};
 
 #[test]
@@ -21,6 +22,30 @@ fn hidden_states_and_pooled_vectors_equal_llama_cpps() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn copies_in_other_types_give_llama_cpps_vectors() {
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for fixture in EncoderFixture::all() {
+        for (kind, copy) in &fixture.copies {
+            let name = format!("{} in {kind}", fixture.header.name);
+            let model = fixture.header.copied(kind, &copy.kept).unwrap_or_else(|message| panic!("{message}"));
+            let model = model.model();
+            let hidden = model.hidden_states(&fixture.ids).unwrap();
+            let pooled = model.pool(&hidden, model.pooling()).unwrap().to_vec::<f32>().unwrap();
+            let error =
+                pooled_error(&pooled, &floats(&copy.pooled)).unwrap_or_else(|m| panic!("{name}: {m}"));
+            println!("{name}: error {error:.1e}");
+            // What rounding does to llama.cpp's own vectors is no mistake.
+            if error.is_nan() || error > ROUNDED_TOLERANCE.max(3.0 * copy.noise) {
+                wrong.push(format!("{name}: an error of {error:.1e}"));
+            }
+            count += 1;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(count, 26);
 }
 
 #[test]

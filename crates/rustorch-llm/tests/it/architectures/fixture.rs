@@ -79,18 +79,7 @@ impl Fixture {
 
     /// The model of the copy in this type.
     pub(crate) fn copied(&self, kind: &str) -> Result<LanguageModel, String> {
-        let kept = &self.copies[kind].kept;
-        self.header.open(|name, rank| {
-            let name = match name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
-                Some((_, name)) => name,
-                None => name,
-            };
-            match kept.iter().find(|(_, names)| names.iter().any(|kept| kept == name)) {
-                _ if rank == 1 => DType::F32,
-                Some((other, _)) => dtype(other),
-                None => dtype(kind),
-            }
-        })
+        self.header.copied(kind, &self.copies[kind].kept)
     }
 }
 
@@ -104,6 +93,18 @@ pub(crate) struct EncoderFixture {
     pub(crate) hidden: String,
     /// A vector, or scores.
     pub(crate) pooled: String,
+    /// The copies in other types, by the name of the type.
+    pub(crate) copies: BTreeMap<String, EncoderCopy>,
+}
+
+/// A copy of an encoder of which matrices have another type.
+#[derive(Deserialize)]
+pub(crate) struct EncoderCopy {
+    /// As [`Copy`] has it.
+    pub(crate) kept: BTreeMap<String, Vec<String>>,
+    pub(crate) pooled: String,
+    /// How far that moves, in parts of its range, where the results of norms are rounded otherwise.
+    pub(crate) noise: f32,
 }
 
 impl EncoderFixture {
@@ -162,8 +163,35 @@ impl Header {
         self.tensors.keys().map(String::as_str)
     }
 
+    /// The model of a copy in this type, but for the matrices `kept` in others.
+    pub(crate) fn copied(
+        &self,
+        kind: &str,
+        kept: &BTreeMap<String, Vec<String>>,
+    ) -> Result<LanguageModel, String> {
+        self.open(|name, rank| {
+            let name = match name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
+                Some((_, name)) => name,
+                None => name,
+            };
+            match kept.iter().find(|(_, names)| names.iter().any(|kept| kept == name)) {
+                _ if rank == 1 => DType::F32,
+                Some((other, _)) => dtype(other),
+                None => dtype(kind),
+            }
+        })
+    }
+
     /// Writes a file, its tensors in the dtypes that their names and ranks are given, and loads it.
     pub(crate) fn open(&self, dtype: impl Fn(&str, usize) -> DType) -> Result<LanguageModel, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.gguf");
+        self.writer(dtype).write_file(&path).unwrap();
+        LanguageModel::open(&path).map_err(|error| format!("{}: {error}", self.name))
+    }
+
+    /// What writes the file.
+    pub(crate) fn writer(&self, dtype: impl Fn(&str, usize) -> DType) -> Writer<'static> {
         let mut writer = Writer::new();
         for (key, value) in &self.metadata {
             writer.metadata(key, metadata(value)).unwrap();
@@ -174,10 +202,7 @@ impl Header {
             let data = encoded(&weights::tensor(name, &shape, self.embedding), dtype);
             writer.tensor(name, &shape, dtype, data).unwrap();
         }
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("model.gguf");
-        writer.write_file(&path).unwrap();
-        LanguageModel::open(&path).map_err(|error| format!("{}: {error}", self.name))
+        writer
     }
 }
 

@@ -5,6 +5,7 @@
 mod agreement;
 mod encoders;
 pub(crate) mod fixture;
+mod knobs;
 mod mutations;
 mod nearest;
 pub(crate) mod weights;
