@@ -24,7 +24,7 @@ const COLUMNS: usize = CHAINS * LANES;
 /// Bytes of a column that are asked for before they are read.
 const AHEAD: usize = 1024;
 
-/// Runs a GEMM of few rows whose matrix's columns are contiguous, of a type that is converted to `f32`; else returns `false` and does
+/// Runs GEMMs of few rows whose matrix's columns are contiguous, of a type that is converted to `f32`; else returns `false` and does
 /// nothing.
 ///
 /// Results are the bits of other ways: the same chain of multiply-adds.
@@ -35,23 +35,37 @@ pub(super) unsafe fn run<A: Arithmetic>(
     pool: &ThreadPool,
     isa: Isa,
     w: Strided,
-    gemm: &GroupedGemm<'_, StridedRows<'_, A::X>, A::X>,
+    gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
 ) -> bool {
-    let GroupedGemm { w: matrix, x, out } = gemm;
     let is_turned = size_of::<A::E>() == 4 && !A::IS_PLAIN && !A::ADDS && isa > Isa::Portable;
-    if !is_turned || w.k_stride != 1 || w.k < VALUES || w.n == 0 || x.count == 0 || x.count > MOST_ROWS {
+    if !is_turned || w.k_stride != 1 || w.k < VALUES || w.n == 0 {
         return false;
     }
-    let matrix = matrix.cast::<A::W>();
     // SAFETY: this function's contract; a column has as many values.
-    if !unsafe { is_convertible::<A>(matrix) } {
+    let can = |gemm: &GroupedGemm<'_, _, _>| unsafe { is_convertible::<A>(gemm.w.cast()) };
+    if gemms.iter().any(|gemm| gemm.x.count > MOST_ROWS) || !gemms.first().is_some_and(can) {
         return false;
     }
+    for gemm in gemms.iter().filter(|gemm| gemm.x.count > 0) {
+        // SAFETY: this function's contract, and what was asked above.
+        unsafe { run_one::<A>(pool, isa, w, gemm) };
+    }
+    true
+}
+
+/// # Safety
+/// As [`run`], which says `true`.
+unsafe fn run_one<A: Arithmetic>(
+    pool: &ThreadPool,
+    isa: Isa,
+    w: Strided,
+    GroupedGemm { w: matrix, x, out }: &GroupedGemm<'_, StridedRows<'_, A::X>, A::X>,
+) {
     let multiply = match isa {
         Isa::Avx512 => multiply_avx512::<A>,
         _ => multiply_avx2::<A>,
     };
-    let matrix = Parts::new(matrix.cast_mut());
+    let matrix = Parts::new(matrix.cast::<A::W>().cast_mut());
     with_packed(x.count * w.k, |packed: *mut A::E| {
         for i in 0..x.count {
             // SAFETY: this function's contract; there is room for every row.
@@ -81,7 +95,6 @@ pub(super) unsafe fn run<A: Arithmetic>(
             }
         });
     });
-    true
 }
 
 /// Whether elements are converted and turned.
