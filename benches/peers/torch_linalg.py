@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Time decompositions of f32 matrices of 512 by 512 against PyTorch's, in turn, and print best times and ratios.
+"""Time decompositions of matrices of 512 by 512 against PyTorch's, in turn, and print best times and ratios: f32, and those by singular values
+and eigenvalues also in f64.
 
     benches/peers/torch_linalg.py
 
@@ -20,6 +21,13 @@ OPS = {
     "inverse": lambda a, b: torch.linalg.inv(a),
     "qr": lambda a, b: torch.linalg.qr(a),
 }
+SPECTRAL = {
+    "svd": lambda a, b: torch.linalg.svd(a, full_matrices=False),
+    "svdvals": lambda a, b: torch.linalg.svdvals(a),
+    "eigh": lambda a, b: torch.linalg.eigh(a),
+    "eigvalsh": lambda a, b: torch.linalg.eigvalsh(a),
+    "eig": lambda a, b: torch.linalg.eig(a),
+}
 
 
 def theirs(f, a, b, seconds):
@@ -34,9 +42,9 @@ def theirs(f, a, b, seconds):
     return min(times) * 1e3
 
 
-def ours(program, name, threads, seconds):
+def ours(program, group, name, threads, seconds):
     """The best sample of the benchmark, in ms."""
-    return min(samples(program, f"512/{name}/{threads}", seconds, threads)) * 1e3
+    return min(samples(program, f"{group}/{name}/{threads}", seconds, threads)) * 1e3
 
 
 def main():
@@ -48,14 +56,19 @@ def main():
     torch.manual_seed(1)
     noise = torch.rand(512, 512) - 0.5
     positive = (noise + noise.T) / 2 + 130 * torch.eye(512)
-    print(f"{'operation':10} {'threads':>7} {'rustorch':>9} {'PyTorch':>9} {'ratio':>6}   (ms, medians of the best of {args.rounds} rounds)")
-    for threads in [1, 2]:
-        torch.set_num_threads(threads)
-        for name, f in OPS.items():
-            a, b = positive, torch.rand(512, 1)
-            peer = lambda: theirs(f, a, b, args.seconds)
-            other, mine, ratio = in_turn(args.rounds, peer, lambda: ours(program, name, threads, args.seconds))
-            print(f"{name:10} {threads:7} {mine:9.2f} {other:9.2f} {ratio:6.2f}", flush=True)
+    # One matrix is decomposed by its values on one thread.
+    groups = [("512", torch.float32, OPS, [1, 2]), ("512", torch.float32, SPECTRAL, [1]), ("512 f64", torch.float64, SPECTRAL, [1])]
+    print(f"{'operation':12} {'threads':>7} {'rustorch':>9} {'PyTorch':>9} {'ratio':>6}   (ms, medians of the best of {args.rounds} rounds)")
+    for group, dtype, ops, numbers in groups:
+        for threads in numbers:
+            torch.set_num_threads(threads)
+            for name, f in ops.items():
+                a = (positive if ops is OPS else noise + 130 * torch.eye(512)).to(dtype)
+                b = torch.rand(512, 1, dtype=dtype)
+                peer = lambda: theirs(f, a, b, args.seconds)
+                other, mine, ratio = in_turn(args.rounds, peer, lambda: ours(program, group, name, threads, args.seconds))
+                label = name if dtype == torch.float32 else f"{name} f64"
+                print(f"{label:12} {threads:7} {mine:9.2f} {other:9.2f} {ratio:6.2f}", flush=True)
 
 
 main()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Write activations and losses of torch.nn.functional and gradients of their inputs, computed by PyTorch in f64, as JSON lines.
+"""Write activations, losses and samplings of torch.nn.functional and gradients of their inputs, computed by PyTorch in f64, as JSON lines.
 
     python tools/oracle/torch_nn_functional.py crates/rustorch-nn/tests/fixtures
 
-A line of activations.jsonl or losses.jsonl has "op", the function's name; "args", its other arguments by name; "inputs", tensors; "output";
+A line of activations.jsonl, losses.jsonl or vision.jsonl has "op", the function's name; "args", its other arguments by name; "inputs", tensors; "output";
 and "grads", one for each input, null of those that have none: gradients of the sum of the output times weights, 0.25 + 0.5 · (i % 5 − 2)
 of element i. Tensors are {"shape", "data"}, integers with "dtype": "i64"; what is not finite is a string. Lines with "refused": true have
 inputs that PyTorch refuses. Inputs are multiples of 1/64, which f32 holds.
@@ -356,9 +356,42 @@ def losses():
     empty()
 
 
+def vision():
+    for mode in ("constant", "reflect", "replicate", "circular"):
+        for shape, pads in (((2, 3, 5), (2, 1)), ((3, 5), (0, 3)), ((1, 2, 4, 5), (1, 2, 3, 0)), ((2, 4, 5), (1, 1, 2, 2)), ((1, 2, 3, 3, 4), (1, 2, 0, 1, 2, 2)), ((2, 5), (-1, 2))):
+            case("pad", (normal(*shape),), pad=pads, mode=mode)
+        if mode != "constant":
+            case("pad", (normal(2, 5),), pad=(1, 1), mode=mode, value=3.0, is_refused=True)
+            case("pad", (normal(5),), pad=(1, 1), mode=mode, is_refused=True)
+            case("pad", (normal(2, 3),), pad=(1, 1, 1), mode=mode, is_refused=True)
+    case("pad", (normal(2, 3),), pad=(1, 2, -1, 1), mode="constant", value=-2.5)
+    case("pad", (normal(2, 3),), pad=(3, 0), mode="reflect", is_refused=True)
+    case("pad", (normal(2, 3),), pad=(4, 0), mode="circular", is_refused=True)
+    for padding in ("zeros", "border", "reflection"):
+        for corners in (False, True):
+            args = {"padding_mode": padding, "align_corners": corners}
+            for mode in ("bilinear", "nearest", "bicubic"):
+                case("grid_sample", (normal(2, 3, 5, 7), normal(2, 4, 3, 2, scale=1.0)), mode=mode, **args)
+                case("grid_sample", (normal(1, 1, 3, 3), normal(1, 2, 6, 2, scale=5.0)), mode=mode, **args)
+                case("grid_sample", (normal(1, 2, 1, 3), normal(1, 1, 5, 2, scale=1.0)), mode=mode, **args)
+            for mode in ("bilinear", "nearest"):
+                case("grid_sample", (normal(2, 2, 3, 5, 7), normal(2, 2, 3, 2, 3, scale=1.0)), mode=mode, **args)
+    args = {"mode": "bilinear", "padding_mode": "zeros", "align_corners": False}
+    for shapes in (((3, 5, 7), (4, 3, 2)), ((2, 3, 5, 7), (1, 4, 3, 2)), ((2, 3, 5, 7), (2, 4, 3, 3)), ((1, 1, 0, 3), (1, 2, 2, 2)), ((1, 1, 3, 3), (1, 2, 2, 2, 2))):
+        case("grid_sample", [normal(*shape) for shape in shapes], **args, is_refused=True)
+    for padding in ("zeros", "border", "reflection"):
+        volumes = (normal(1, 2, 3, 4, 3), normal(1, 1, 2, 2, 3, scale=1.0))
+        case("grid_sample", volumes, **args | {"mode": "bicubic", "padding_mode": padding})
+    for corners in (False, True):
+        for theta, size in (((2, 2, 3), (2, 3, 4, 5)), ((1, 2, 3), (1, 1, 1, 3)), ((2, 3, 4), (2, 1, 2, 3, 4)), ((1, 3, 4), (1, 1, 1, 1, 2))):
+            case("affine_grid", (normal(*theta),), size=size, align_corners=corners)
+    for theta, size in (((2, 2, 3), (1, 3, 4, 5)), ((1, 2, 2), (1, 1, 2, 3)), ((1, 2, 3), (1, 1, 2)), ((1, 2, 3), (1, 1, 0, 2)), ((1, 2, 3), (1, 1, 2, 2, 2))):
+        case("affine_grid", (normal(*theta),), size=size, align_corners=False, is_refused=True)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for name, cases in (("activations", activations), ("losses", losses)):
+    for name, cases in (("activations", activations), ("losses", losses), ("vision", vision)):
         lines.clear()
         cases()
         with open(os.path.join(sys.argv[1], name + ".jsonl"), "w") as out:

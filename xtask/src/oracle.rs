@@ -98,6 +98,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_special",
+        about: "PyTorch and mpmath: erfc, lgamma, digamma, trigamma",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/special.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_amp",
         about: "PyTorch: scales of GradScaler, and weights of a training with it",
         runs: &[&["crates/rustorch-nn/tests/fixtures/amp.jsonl"]],

@@ -6,7 +6,7 @@ use rustorch_core::{
 };
 use rustorch_cpu::CpuBackend;
 
-/// A tensor of `f32`.
+/// A tensor.
 struct Operand {
     buffer: Buffer,
     dtype: DType,
@@ -21,18 +21,22 @@ impl Operand {
     }
 
     /// Matrices with noise beside a diagonal that makes them positive-definite.
-    fn positive(cpu: &CpuBackend, dims: &[usize]) -> Operand {
-        let mut operand = Operand::empty(cpu, DType::F32, Shape::new(dims).expect("small"));
+    fn positive(cpu: &CpuBackend, dtype: DType, dims: &[usize]) -> Operand {
+        let mut operand = Operand::empty(cpu, dtype, Shape::new(dims).expect("small"));
         let n = dims[dims.len() - 1];
         let mut random = Philox::new(1);
         let values = (0..operand.layout.numel()).flat_map(|i| {
             let (row, column) = (i / n % n, i % n);
             let noise = random.next_f64() as f32 - 0.5;
-            (noise + if row == column { 2.0 + n as f32 / 4.0 } else { 0.0 }).to_ne_bytes()
+            let value = noise + if row == column { 2.0 + n as f32 / 4.0 } else { 0.0 };
+            match dtype {
+                DType::F64 => f64::from(value).to_ne_bytes().to_vec(),
+                _ => value.to_ne_bytes().to_vec(),
+            }
         });
         let values: Vec<u8> = values.collect();
         // SAFETY: the buffer was made for the layout.
-        let mut place = unsafe { ViewMut::new(&mut operand.buffer, DType::F32, &operand.layout) };
+        let mut place = unsafe { ViewMut::new(&mut operand.buffer, dtype, &operand.layout) };
         cpu.copy_in(&values, &mut place).expect("sizes agree");
         operand
     }
@@ -50,12 +54,22 @@ const OPS: &[(&str, Linalg)] = &[
     ("qr", Linalg::Qr { complete: false }),
 ];
 
-fn bench(c: &mut Criterion, name: &str, ops: &[(&str, Linalg)], a: &[usize], b: &[usize]) {
+/// Decompositions of any matrix, by singular values and eigenvalues.
+#[cfg(feature = "linalg")]
+const SPECTRAL: &[(&str, Linalg)] = &[
+    ("svd", Linalg::Svd { full: false, vectors: true }),
+    ("svdvals", Linalg::Svd { full: false, vectors: false }),
+    ("eigh", Linalg::Eigh { upper: false, vectors: true }),
+    ("eigvalsh", Linalg::Eigh { upper: false, vectors: false }),
+    ("eig", Linalg::Eig { vectors: true }),
+];
+
+fn bench(c: &mut Criterion, name: &str, dtype: DType, ops: &[(&str, Linalg)], a: &[usize], b: &[usize]) {
     let mut group = c.benchmark_group(name);
     group.sample_size(20);
     for threads in [1, 2] {
         let cpu = CpuBackend::new(threads);
-        let (a, b) = (Operand::positive(&cpu, a), Operand::positive(&cpu, b));
+        let (a, b) = (Operand::positive(&cpu, dtype, a), Operand::positive(&cpu, dtype, b));
         for &(name, op) in ops {
             let operands: &[&Operand] = if op == Linalg::Solve { &[&a, &b] } else { &[&a] };
             let metas: Vec<TensorMeta<'_>> = operands.iter().map(|x| x.meta()).collect();
@@ -87,13 +101,22 @@ fn bench(c: &mut Criterion, name: &str, ops: &[(&str, Linalg)], a: &[usize], b: 
 
 fn large(c: &mut Criterion) {
     // A right side of one column, as in the other libraries' figures.
-    bench(c, "512", OPS, &[512, 512], &[512, 1]);
-    bench(c, "512, 512 columns", &[("solve", Linalg::Solve)], &[512, 512], &[512, 512]);
+    bench(c, "512", DType::F32, OPS, &[512, 512], &[512, 1]);
+    bench(c, "512, 512 columns", DType::F32, &[("solve", Linalg::Solve)], &[512, 512], &[512, 512]);
 }
+
+#[cfg(feature = "linalg")]
+fn spectral(c: &mut Criterion) {
+    bench(c, "512", DType::F32, SPECTRAL, &[512, 512], &[512, 1]);
+    bench(c, "512 f64", DType::F64, SPECTRAL, &[512, 512], &[512, 1]);
+}
+
+#[cfg(not(feature = "linalg"))]
+fn spectral(_: &mut Criterion) {}
 
 fn small(c: &mut Criterion) {
-    bench(c, "1000 of 8", OPS, &[1000, 8, 8], &[1000, 8, 1]);
+    bench(c, "1000 of 8", DType::F32, OPS, &[1000, 8, 8], &[1000, 8, 1]);
 }
 
-criterion_group!(benches, large, small);
+criterion_group!(benches, large, spectral, small);
 criterion_main!(benches);

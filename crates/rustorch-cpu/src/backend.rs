@@ -61,6 +61,8 @@ unsafe impl Backend for CpuBackend {
             Op::Custom(op) if !op.has_cpu() => Err(Decline::Kernel("it has none for the CPU".into())),
             #[cfg(not(feature = "fft"))]
             Op::Fft(_) => Err(Decline::Kernel(kernels::WITHOUT_FFT.into())),
+            #[cfg(not(feature = "linalg"))]
+            Op::Linalg(op) if op.is_spectral() => Err(Decline::Kernel(kernels::WITHOUT_LINALG.into())),
             _ => Ok(()),
         }
     }

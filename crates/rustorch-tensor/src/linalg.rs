@@ -1,7 +1,8 @@
 //! Linear algebra: `torch.linalg`.
 //!
 //! Matrices are the last two dimensions, the leading ones a batch. Dtypes are `F32`, `F64`, `C64` and `C128`. What a matrix
-//! lacks is an [`Error::Matrix`] that names its index in the batch.
+//! lacks is an [`Error::Matrix`] that names its index in the batch. Singular values, eigenvalues and what follows from them
+//! stand behind the Cargo feature `linalg`.
 //!
 //! ```
 //! use rustorch_tensor::{Tensor, linalg};
@@ -19,8 +20,12 @@
 //! ```
 
 mod matrix_exp;
+mod pinv;
+mod spectral;
 
 pub use matrix_exp::matrix_exp;
+pub use pinv::{LeastSquares, RankOptions, lstsq, matrix_rank, pinv};
+pub use spectral::{Uplo, eig, eigh, eigvals, eigvalsh, svd, svdvals};
 
 use crate::Tensor;
 use crate::dispatch::{run, run_pair, run_triple};

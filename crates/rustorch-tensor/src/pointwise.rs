@@ -151,6 +151,14 @@ unary_methods! {
     erf, erf_into => Erf;
     /// The inverse of the error function: ±∞ at ±1, NaN beyond. Integers give `F32`.
     erfinv, erfinv_into => Erfinv;
+    /// 1 − erf(x), without losing digits where erf(x) is near 1. Integers give `F32`.
+    erfc, erfc_into => Erfc;
+    /// log|Γ(x)|: +∞ at 0, at negative integers and at ±∞. Integers give `F32`.
+    lgamma, lgamma_into => Lgamma;
+    /// The derivative of [`lgamma`](Tensor::lgamma), ψ(x): −∞ at 0, NaN at negative integers. Integers give `F32`.
+    digamma, digamma_into => Digamma;
+    /// The derivative of [`digamma`](Tensor::digamma), `torch.polygamma(1, x)`, which has no gradient of its own here. Integers give `F32`.
+    trigamma, trigamma_into => Trigamma;
     /// 1/(1 + e⁻ˣ). Integers give `F32`.
     sigmoid, sigmoid_into => Sigmoid;
     /// max(x, 0).

@@ -20,6 +20,7 @@
 //! | `coreml` | captured functions as Core ML packages: `coreml`; `files::save_mlpackage` |
 //! | `cuda` | NVIDIA GPUs |
 //! | `fft` | Fourier transforms on the CPU: without it those of [`fft`](mod@fft) are errors that name it |
+//! | `linalg` | singular values and eigenvalues on the CPU: without it those of [`linalg`](mod@linalg) are errors that name it |
 //! | `wgpu` | devices of Vulkan, Metal and Direct3D 12 |
 //! | `opencl` | OpenCL devices |
 //! | `gguf` | `gguf`: reading and writing GGUF files |

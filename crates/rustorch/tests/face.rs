@@ -53,6 +53,23 @@ fn fourier_transforms_compute_or_name_their_feature() {
 }
 
 #[test]
+fn singular_values_and_eigenvalues_compute_or_name_their_feature() {
+    let x = Tensor::eye(2, 2, DType::F32).unwrap();
+    for values in [
+        linalg::svdvals(&x),
+        linalg::eigvalsh(&x, linalg::Uplo::Lower),
+        linalg::eigvals(&x),
+        linalg::pinv(&x, &linalg::RankOptions::default()),
+    ] {
+        match values {
+            Ok(values) => assert_eq!(values.dims()[0], 2),
+            // As in `tests/user-program`.
+            Err(error) => assert!(error.to_string().contains("Cargo feature `linalg`"), "{error}"),
+        }
+    }
+}
+
+#[test]
 fn every_type_that_methods_take_has_a_name() -> Result<()> {
     let options = TensorOptions::from(DType::F32);
     let x = zeros([2, 6], options)?;

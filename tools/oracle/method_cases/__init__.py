@@ -1,6 +1,6 @@
 """The cases of torch_methods.py."""
 
-from . import arrangement, contractions, elements, fourier, matrix_functions, statistics
+from . import arrangement, contractions, decompositions, elements, fourier, matrix_functions, statistics
 
 MODULES = {
     "contractions": contractions.SECTIONS,
@@ -9,4 +9,5 @@ MODULES = {
     "statistics": statistics.SECTIONS,
     "fourier": fourier.SECTIONS,
     "matrix_functions": matrix_functions.SECTIONS,
+    "decompositions": decompositions.SECTIONS,
 }

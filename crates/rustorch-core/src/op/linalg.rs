@@ -52,6 +52,29 @@ op_kinds! {
             /// Whether `Q` is square: `k = m`.
             complete: bool,
         } = "linalg.qr",
+        /// `(a: [.., m, n]) → (U, S, Vᴴ)` with `a = U·S·Vᴴ`, columns of `U` and rows of `Vᴴ` orthonormal, the singular values `S`
+        /// (`[.., min(m, n)]`, real) in descending order: `U` is `[.., m, k]`, `Vᴴ` is `[.., k, n]`, `k = min(m, n)`.
+        Svd {
+            /// Whether `U` and `Vᴴ` are square.
+            full: bool,
+            /// Whether all three are results, or `S` alone.
+            vectors: bool,
+        } = "linalg.svd",
+        /// `(a: [.., n, n]) → (L, Q)` with `a = Q·L·Qᴴ` for Hermitian `a`: the eigenvalues `L` (`[.., n]`, real) in ascending
+        /// order, and in the columns of `Q` orthonormal eigenvectors. Only one triangle of `a` is read, and of its diagonal only the
+        /// real part.
+        Eigh {
+            /// Whether the upper triangle is read.
+            upper: bool,
+            /// Whether both are results, or `L` alone.
+            vectors: bool,
+        } = "linalg.eigh",
+        /// `(a: [.., n, n]) → (L, V)` with `a·V = V·L`: the eigenvalues `L` (`[.., n]`), in no particular order, and in the columns
+        /// of `V` eigenvectors of norm 1. Both are complex, also those of a real matrix.
+        Eig {
+            /// Whether both are results, or `L` alone.
+            vectors: bool,
+        } = "linalg.eig",
     }
 }
 
@@ -68,6 +91,12 @@ pub enum MatrixDefect {
         /// The number of the pivot that is zero, counted from 1.
         pivot: usize,
     },
+    /// It has elements that are NaN or infinite, of which there is no such decomposition.
+    NotFinite,
+    /// The iteration for its eigenvalues or singular values did not converge.
+    NotConverged,
+    /// It has not as many independent eigenvectors as rows, and computing them overflows.
+    Defective,
 }
 
 impl fmt::Display for MatrixDefect {
@@ -77,6 +106,18 @@ impl fmt::Display for MatrixDefect {
                 write!(f, "is not positive-definite (the leading minor of order {minor} is not positive)")
             }
             MatrixDefect::Singular { pivot } => write!(f, "is singular (pivot {pivot} is zero)"),
+            MatrixDefect::NotFinite => {
+                write!(f, "has elements that are NaN or infinite, so it cannot be decomposed")
+            }
+            MatrixDefect::NotConverged => {
+                write!(f, "has a spectrum to which the algorithm did not converge; is it badly scaled?")
+            }
+            MatrixDefect::Defective => {
+                write!(
+                    f,
+                    "has too few independent eigenvectors to compute them; ask for its eigenvalues alone"
+                )
+            }
         }
     }
 }
@@ -101,7 +142,7 @@ impl Operation for Linalg {
             dims.extend_from_slice(tail);
             Shape::new(dims)
         };
-        let rectangular = matches!(self, Linalg::Lu | Linalg::Qr { .. });
+        let rectangular = matches!(self, Linalg::Lu | Linalg::Qr { .. } | Linalg::Svd { .. });
         if m != n && !rectangular {
             return Err(Error::shape(
                 name,
@@ -140,6 +181,29 @@ impl Operation for Linalg {
                     OutputMeta { dtype, shape: with(&[k, n])? },
                 ])
             }
+            Linalg::Svd { full, vectors } => {
+                let k = m.min(n);
+                let values = OutputMeta { dtype: dtype.to_real(), shape: with(&[k])? };
+                if !vectors {
+                    return Ok(smallvec![values]);
+                }
+                let [left, right] = if full { [m, n] } else { [k, k] };
+                Ok(smallvec![
+                    OutputMeta { dtype, shape: with(&[m, left])? },
+                    values,
+                    OutputMeta { dtype, shape: with(&[right, n])? },
+                ])
+            }
+            Linalg::Eigh { vectors, .. } | Linalg::Eig { vectors } => {
+                let hermitian = matches!(self, Linalg::Eigh { .. });
+                let [of_values, of_vectors] =
+                    if hermitian { [dtype.to_real(), dtype] } else { [dtype.to_complex(); 2] };
+                let mut outs: Outputs = smallvec![OutputMeta { dtype: of_values, shape: with(&[n])? }];
+                if vectors {
+                    outs.push(OutputMeta { dtype: of_vectors, shape: a.clone() });
+                }
+                Ok(outs)
+            }
         }
     }
 
@@ -163,8 +227,22 @@ impl Operation for Linalg {
             Linalg::Inverse => elimination + 2.0 * batch * n * n * n,
             // As much again for the columns of Q.
             Linalg::Qr { .. } => 2.0 * elimination + 2.0 * out * k,
+            // Golub and Van Loan's counts: reduction to two diagonals, or to Hessenberg form, and as many iterations as are usual.
+            Linalg::Svd { vectors: false, .. } => batch * (4.0 * m * n * k - 4.0 / 3.0 * k * k * k),
+            Linalg::Svd { vectors: true, .. } => batch * (6.0 * m * n * k + 16.0 * k * k * k),
+            Linalg::Eigh { vectors: false, .. } => batch * 4.0 / 3.0 * n * n * n,
+            Linalg::Eigh { vectors: true, .. } => batch * 9.0 * n * n * n,
+            Linalg::Eig { vectors: false } => batch * 10.0 * n * n * n,
+            Linalg::Eig { vectors: true } => batch * 25.0 * n * n * n,
         };
         flops as u64
+    }
+}
+
+impl Linalg {
+    /// Whether it is a decomposition by singular values or eigenvalues.
+    pub fn is_spectral(&self) -> bool {
+        matches!(self, Linalg::Svd { .. } | Linalg::Eigh { .. } | Linalg::Eig { .. })
     }
 }
 

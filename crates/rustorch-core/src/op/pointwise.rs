@@ -68,6 +68,14 @@ op_names! {
         Erf = "erf",
         /// The inverse of the error function: ±∞ at ±1, NaN beyond.
         Erfinv = "erfinv",
+        /// 1 − erf(x), without losing digits where erf(x) is near 1.
+        Erfc = "erfc",
+        /// log|Γ(x)|: +∞ at 0, at negative integers and at ±∞.
+        Lgamma = "lgamma",
+        /// Γ′(x)/Γ(x): −∞ at 0, +∞ at −0, NaN at negative integers.
+        Digamma = "digamma",
+        /// The derivative of `digamma`: +∞ at 0 and at negative integers.
+        Trigamma = "trigamma",
         /// 1/(1 + e⁻ˣ)
         Sigmoid = "sigmoid",
         /// max(x, 0)
@@ -132,9 +140,8 @@ impl UnaryOp {
             Abs | Sign | Relu => same(&[K::Int, K::Float]),
             Exp | Log | Log2 | Log10 | Sqrt | Rsqrt | Reciprocal | Sin | Cos | Tan | Asin | Acos | Atan
             | Sinh | Cosh | Tanh | Asinh | Acosh | Atanh | Sigmoid | Silu => same(&[K::Float, K::Complex]),
-            Floor | Ceil | Round | Trunc | Expm1 | Log1p | Erf | Erfinv | Gelu | GeluTanh | Softplus => {
-                same(&[K::Float])
-            }
+            Floor | Ceil | Round | Trunc | Expm1 | Log1p | Erf | Erfinv | Erfc | Lgamma | Digamma
+            | Trigamma | Gelu | GeluTanh | Softplus => same(&[K::Float]),
             BitwiseNot => same(&[K::Bool, K::Int]),
             LogicalNot | IsNan | IsInf | IsFinite => (kind != K::Quant).then_some(DType::Bool),
             Conj => same(&[K::Complex]),
@@ -172,6 +179,7 @@ impl Operation for UnaryOp {
             Neg | Abs | Sign | Floor | Ceil | Round | Trunc | Square | Relu | LogicalNot | BitwiseNot
             | IsNan | IsInf | IsFinite | Conj | Real | Imag => 1,
             Sqrt | Rsqrt | Reciprocal => 4,
+            Lgamma | Digamma | Trigamma => 200,
             _ => 15,
         }
     }

@@ -235,7 +235,9 @@ impl Emitter<'_> {
                 let (size, infinity) = (self.un("abs", x), self.b.float(f32::INFINITY, x));
                 self.truth("less", &size, &infinity)
             }
-            Asinh | Acosh | Erfinv => return Err("MIL has no such function".into()),
+            Asinh | Acosh | Erfinv | Erfc | Lgamma | Digamma | Trigamma => {
+                return Err("MIL has no such function".into());
+            }
             BitwiseNot | Conj | Real | Imag | Angle => return Err("is not defined for floats".into()),
         })
     }

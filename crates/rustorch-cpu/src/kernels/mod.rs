@@ -45,6 +45,11 @@ use rustorch_core::{Clamp, CopyOp, Embedding, Fault, Op, RwkvWkv7, Scan, SsmScan
 #[cfg(not(feature = "fft"))]
 pub(crate) const WITHOUT_FFT: &str = "Fourier transforms need the Cargo feature `fft`, which is off";
 
+/// What is said where the decompositions by singular values and eigenvalues are not built.
+#[cfg(not(feature = "linalg"))]
+pub(crate) const WITHOUT_LINALG: &str =
+    "singular values and eigenvalues need the Cargo feature `linalg`, which is off";
+
 /// Runs any operation.
 pub(crate) fn run(
     pool: &ThreadPool,
@@ -154,6 +159,10 @@ pub(crate) fn run(
         Op::TotalNorm(op) => foreach::total_norm(pool, op, args, only(outs)?),
         Op::ForeachMul(op) => foreach::mul(pool, op, args, outs),
         Op::OptimizerStep(op) => optimizer_step::run(pool, op, args, outs),
+        #[cfg(not(feature = "linalg"))]
+        Op::Linalg(op) if op.is_spectral() => {
+            Err(Fault::Backend { device: rustorch_core::Device::CPU, message: WITHOUT_LINALG.into() })
+        }
         Op::Linalg(op) => linalg::run(pool, *op, args, outs),
         #[cfg(feature = "fft")]
         Op::Fft(op) => fft::run(pool, *op, first(args)?, only(outs)?),

@@ -4,6 +4,7 @@
 
 pub(crate) mod complex;
 mod double;
+mod gamma;
 pub(crate) mod glibc;
 mod single;
 mod wide;
@@ -89,6 +90,26 @@ pub(crate) trait Real:
     #[inline(always)]
     fn erfinv(self) -> Self {
         Self::of(erfinv(self.to_f64()))
+    }
+    /// 1 − erf(x).
+    #[inline(always)]
+    fn erfc(self) -> Self {
+        Self::of(libm::erfc(self.to_f64()))
+    }
+    /// log|Γ(x)|.
+    #[inline(always)]
+    fn lgamma(self) -> Self {
+        Self::of(gamma::lgamma(self.to_f64()))
+    }
+    /// The derivative of `lgamma`.
+    #[inline(always)]
+    fn digamma(self) -> Self {
+        Self::of(gamma::digamma(self.to_f64()))
+    }
+    /// The derivative of `digamma`.
+    #[inline(always)]
+    fn trigamma(self) -> Self {
+        Self::of(gamma::trigamma(self.to_f64()))
     }
     fn pow<L: Level>(self, l: L, b: Self) -> Self;
     fn atan2<L: Level>(self, l: L, x: Self) -> Self;

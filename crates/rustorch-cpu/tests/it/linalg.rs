@@ -7,7 +7,7 @@ use rustorch_core::{C64, C128, Element, Error, Linalg, MatrixDefect, Op};
 const SIZES: &[usize] = &[0, 1, 2, 5, 16, 17, 33, 70, 150];
 
 /// Real and complex elements by their parts.
-trait Number: Element + std::ops::Mul<Output = Self> {
+pub(crate) trait Number: Element + std::ops::Mul<Output = Self> {
     /// What moduli are.
     type Real;
 
@@ -42,53 +42,53 @@ macro_rules! numbers {
 
 numbers!(f32, C64; f64, C128);
 
-fn numbers<T: Number>(seed: u64, n: usize) -> Vec<T> {
+pub(crate) fn numbers<T: Number>(seed: u64, n: usize) -> Vec<T> {
     let parts = noise(seed, 2 * n);
     parts.chunks(2).map(|part| T::from_parts(part[0].into(), part[1].into())).collect()
 }
 
 /// A matrix in rows.
 #[derive(Clone)]
-struct Matrix {
+pub(crate) struct Matrix {
     rows: usize,
     columns: usize,
-    values: Vec<C128>,
+    pub(crate) values: Vec<C128>,
 }
 
 impl Matrix {
-    fn new<T: Number>(rows: usize, columns: usize, values: &[T]) -> Matrix {
+    pub(crate) fn new<T: Number>(rows: usize, columns: usize, values: &[T]) -> Matrix {
         let values: Vec<C128> = values.iter().map(|x| C128::new(x.parts().0, x.parts().1)).collect();
         assert_eq!(values.len(), rows * columns);
         Matrix { rows, columns, values }
     }
 
-    fn make(rows: usize, columns: usize, value: impl Fn(usize, usize) -> C128) -> Matrix {
+    pub(crate) fn make(rows: usize, columns: usize, value: impl Fn(usize, usize) -> C128) -> Matrix {
         let values = (0..rows * columns).map(|i| value(i / columns, i % columns)).collect();
         Matrix { rows, columns, values }
     }
 
-    fn at(&self, i: usize, j: usize) -> C128 {
+    pub(crate) fn at(&self, i: usize, j: usize) -> C128 {
         self.values[i * self.columns + j]
     }
 
-    fn times(&self, other: &Matrix) -> Matrix {
+    pub(crate) fn times(&self, other: &Matrix) -> Matrix {
         assert_eq!(self.columns, other.rows);
         Matrix::make(self.rows, other.columns, |i, j| {
             (0..self.columns).map(|p| self.at(i, p) * other.at(p, j)).sum()
         })
     }
 
-    fn adjoint(&self) -> Matrix {
+    pub(crate) fn adjoint(&self) -> Matrix {
         Matrix::make(self.columns, self.rows, |i, j| num_complex::Complex::conj(&self.at(j, i)))
     }
 
-    fn identity(n: usize) -> Matrix {
+    pub(crate) fn identity(n: usize) -> Matrix {
         Matrix::make(n, n, |i, j| C128::new(f64::from(u8::from(i == j)), 0.0))
     }
 
     /// Asserts equality within so many roundings of a sum of products of the sizes that these matrices have.
     #[track_caller]
-    fn close<T: Number>(&self, want: &Matrix, roundings: f64, what: &str) {
+    pub(crate) fn close<T: Number>(&self, want: &Matrix, roundings: f64, what: &str) {
         assert_eq!((self.rows, self.columns), (want.rows, want.columns), "{what}");
         let unit = if size_of::<T::Real>() == 4 { 2f64.powi(-24) } else { 2f64.powi(-53) };
         let scale = want.values.iter().map(|z| z.norm()).fold(1.0, f64::max);

@@ -35,6 +35,8 @@ mod random;
 mod recurrent;
 mod reduce;
 mod softmax_backward;
+#[cfg(feature = "linalg")]
+mod spectral;
 mod testing;
 mod untouched;
 

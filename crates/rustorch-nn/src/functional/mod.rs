@@ -1,4 +1,4 @@
-//! Activations and losses as functions of tensors, as `torch.nn.functional`.
+//! Activations, losses, padding and sampling as functions of tensors, as `torch.nn.functional`.
 //!
 //! Of 16-bit floats they are computed in `F32` and rounded once; in the scope of [`autocast`](rustorch_tensor::autograd::autocast), losses
 //! stay `F32`.
@@ -12,12 +12,15 @@
 //! # Ok::<(), rustorch_tensor::Error>(())
 //! ```
 
+mod grid;
 mod hard;
 mod linear_unit;
 mod loss;
+mod pad;
 mod smooth;
 mod softmax;
 
+pub use grid::{GridSampleMode, GridSampleOptions, GridSamplePadding, affine_grid, grid_sample};
 pub use hard::{hardshrink, hardsigmoid, hardswish, hardtanh, softshrink, threshold};
 pub(crate) use linear_unit::expect_slopes;
 pub use linear_unit::{celu, elu, leaky_relu, prelu, relu, relu6, rrelu, selu};
@@ -28,6 +31,7 @@ pub use loss::{
     multilabel_soft_margin_loss, nll_loss, pairwise_distance, poisson_nll_loss, smooth_l1_loss,
     soft_margin_loss, triplet_margin_loss, triplet_margin_with_distance_loss,
 };
+pub use pad::pad;
 pub use smooth::{
     GeluApproximation, gelu, logsigmoid, mish, sigmoid, silu, softplus, softsign, tanh, tanhshrink,
 };

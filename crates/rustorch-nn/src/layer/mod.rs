@@ -63,6 +63,7 @@ pub use multihead_attention::{
     MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions, NonDynamicallyQuantizableLinear,
 };
 pub use options::ExpandingArray;
+pub(crate) use padding::pad as padded;
 pub use padding::{
     CircularPad, CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad, ConstantPad1d, ConstantPad2d,
     ConstantPad3d, PaddingMode, PaddingSides, ReflectionPad, ReflectionPad1d, ReflectionPad2d,

@@ -31,7 +31,7 @@ impl PaddingMode {
 }
 
 /// With so many elements before and after along each of the last dimensions; fewer than none crop.
-pub(super) fn pad(
+pub(crate) fn pad(
     layer: &'static str,
     x: &Tensor,
     mode: PaddingMode,
@@ -53,10 +53,12 @@ pub(super) fn pad(
             let message = format!("padding {before} and {after} of {mode:?} does not fit dimension {dim}");
             return Err(Error::shape(layer, message, [x.shape()]));
         }
+        // What is left of the tensor goes round, as in PyTorch.
+        let (first, left) = ((-before).max(0), len + before.min(0) + after.min(0));
         let source = |at: isize| match mode {
             PaddingMode::Reflect if at < 0 => -at,
             PaddingMode::Reflect if at >= len => 2 * (len - 1) - at,
-            PaddingMode::Circular => at.rem_euclid(len),
+            PaddingMode::Circular => first + (at - first).rem_euclid(left),
             _ => at.clamp(0, len - 1),
         };
         let index: Vec<i64> = (-before..len + after).map(|at| source(at) as i64).collect();

@@ -24,3 +24,4 @@ mod packed;
 mod schedules;
 mod state_dict;
 mod summary;
+mod vision;

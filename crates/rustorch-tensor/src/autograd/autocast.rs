@@ -97,7 +97,10 @@ fn policy(op: OpKind) -> Policy {
             | LinalgKind::Inverse
             | LinalgKind::Det
             | LinalgKind::SlogDet
-            | LinalgKind::Qr,
+            | LinalgKind::Qr
+            | LinalgKind::Svd
+            | LinalgKind::Eigh
+            | LinalgKind::Eig,
         ) => Wide,
         K::Fft(FftKind::ComplexToComplex | FftKind::RealToComplex | FftKind::ComplexToReal) => Wide,
         K::Unary(_) | K::Binary(_) | K::Compare(_) | K::Glu(_) | K::Where | K::Clamp | K::Cast => AsGiven,

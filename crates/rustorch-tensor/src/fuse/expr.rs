@@ -141,7 +141,7 @@ unary_methods! {
     expm1 => Expm1, log => Log, log2 => Log2, log10 => Log10, log1p => Log1p, sqrt => Sqrt, rsqrt => Rsqrt,
     reciprocal => Reciprocal, square => Square, sin => Sin, cos => Cos, tan => Tan, asin => Asin, acos => Acos,
     atan => Atan, sinh => Sinh, cosh => Cosh, tanh => Tanh, asinh => Asinh, acosh => Acosh, atanh => Atanh, erf => Erf,
-    erfinv => Erfinv, sigmoid => Sigmoid, relu => Relu, gelu => Gelu, gelu_tanh => GeluTanh, silu => Silu, softplus => Softplus,
+    erfinv => Erfinv, erfc => Erfc, lgamma => Lgamma, digamma => Digamma, trigamma => Trigamma, sigmoid => Sigmoid, relu => Relu, gelu => Gelu, gelu_tanh => GeluTanh, silu => Silu, softplus => Softplus,
     logical_not => LogicalNot, bitwise_not => BitwiseNot, isnan => IsNan, isinf => IsInf, isfinite => IsFinite,
     conj => Conj,
 }

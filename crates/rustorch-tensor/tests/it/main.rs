@@ -51,6 +51,7 @@ mod rnn_gates;
 mod saved;
 mod semantics;
 mod smooth_programs;
+mod special;
 mod stress;
 mod tape;
 mod threads;

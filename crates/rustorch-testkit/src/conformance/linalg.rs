@@ -36,6 +36,13 @@ impl Cases {
                     for complete in [false, true] {
                         self.add(Op::Linalg(Linalg::Qr { complete }), vec![a.clone()]);
                     }
+                    for vectors in [false, true] {
+                        self.add(Op::Linalg(Linalg::Eig { vectors }), vec![a.clone()]);
+                        for flag in [false, true] {
+                            self.add(Op::Linalg(Linalg::Svd { full: flag, vectors }), vec![a.clone()]);
+                            self.add(Op::Linalg(Linalg::Eigh { upper: flag, vectors }), vec![a.clone()]);
+                        }
+                    }
                     for right in [vec![n, 1], vec![2, 1, n, 3]] {
                         let right = match dims {
                             [.., 3, _, _] if right.len() > 2 => vec![3, n, 3],
@@ -59,6 +66,9 @@ impl Cases {
                     self.add(Op::Linalg(Linalg::Lu), vec![a.clone()]);
                     for complete in [false, true] {
                         self.add(Op::Linalg(Linalg::Qr { complete }), vec![a.clone()]);
+                        for vectors in [false, true] {
+                            self.add(Op::Linalg(Linalg::Svd { full: complete, vectors }), vec![a.clone()]);
+                        }
                     }
                 }
             }

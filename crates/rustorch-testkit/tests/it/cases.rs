@@ -57,7 +57,9 @@ fn every_operation_on_windows_and_channels_is_tried_and_no_gradient_is_left_out(
 #[test]
 fn every_decomposition_is_tried_in_every_dtype() {
     let cases = cases();
-    for name in ["cholesky", "lu", "qr", "solve", "solve_triangular", "inv", "det", "slogdet"] {
+    for name in
+        ["cholesky", "lu", "qr", "solve", "solve_triangular", "inv", "det", "slogdet", "svd", "eigh", "eig"]
+    {
         for dtype in [DType::F32, DType::F64, DType::C64, DType::C128] {
             let count = count(&cases, &format!("linalg.{name}"), |case| case.args[0].dtype == dtype);
             assert!(count >= 15, "{count} of {name} in {dtype}");

@@ -33,6 +33,15 @@ fn results_have_the_shapes_of_pytorch() {
     case(Linalg::Qr { complete: false }, &[(F32, &[5, 3])], &[(F32, &[5, 3]), (F32, &[3, 3])]);
     case(Linalg::Qr { complete: true }, &[(F32, &[5, 3])], &[(F32, &[5, 5]), (F32, &[5, 3])]);
     case(Linalg::Qr { complete: false }, &[(F32, &[0, 3])], &[(F32, &[0, 0]), (F32, &[0, 3])]);
+    let svd = |full, vectors| Linalg::Svd { full, vectors };
+    case(svd(false, false), &[(C64, &[2, 5, 3])], &[(F32, &[2, 3])]);
+    case(svd(false, true), &[(C64, &[5, 3])], &[(C64, &[5, 3]), (F32, &[3]), (C64, &[3, 3])]);
+    case(svd(true, true), &[(F64, &[3, 5])], &[(F64, &[3, 3]), (F64, &[3]), (F64, &[5, 5])]);
+    let eigh = |vectors| Linalg::Eigh { upper: false, vectors };
+    case(eigh(false), &[(C64, &[4, 3, 3])], &[(F32, &[4, 3])]);
+    case(eigh(true), &[(C64, &[3, 3])], &[(F32, &[3]), (C64, &[3, 3])]);
+    case(Linalg::Eig { vectors: false }, &[(F64, &[3, 3])], &[(DType::C128, &[3])]);
+    case(Linalg::Eig { vectors: true }, &[(F32, &[3, 3])], &[(C64, &[3]), (C64, &[3, 3])]);
 }
 
 #[test]
@@ -40,6 +49,9 @@ fn what_does_not_fit_is_named() {
     use DType::{F16, F32, F64, I64};
     let message = |op, args: &[(DType, &[usize])]| infer(op, args).unwrap_err().to_string();
     assert!(message(Linalg::Inverse, &[(F32, &[2, 3])]).contains("linalg.inv: needs square matrices"));
+    let eigh = Linalg::Eigh { upper: false, vectors: true };
+    assert!(message(eigh, &[(F32, &[2, 3])]).contains("linalg.eigh: needs square matrices"));
+    assert!(message(Linalg::Svd { full: false, vectors: false }, &[(F16, &[2, 3])]).contains("f16"));
     assert!(message(Linalg::Det, &[(F32, &[3])]).contains("two dimensions"));
     assert!(message(Linalg::Lu, &[(F16, &[3, 3])]).contains("f16"));
     assert!(message(Linalg::Lu, &[(I64, &[3, 3])]).contains("i64"));

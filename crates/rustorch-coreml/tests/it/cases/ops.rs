@@ -45,7 +45,21 @@ fn unary(cases: &mut Vec<Case>) {
         use UnaryOp::*;
         if matches!(
             unary,
-            Asinh | Acosh | Erfinv | BitwiseNot | Conj | Real | Imag | Angle | IsNan | IsInf | IsFinite
+            Asinh
+                | Acosh
+                | Erfinv
+                | Erfc
+                | Lgamma
+                | Digamma
+                | Trigamma
+                | BitwiseNot
+                | Conj
+                | Real
+                | Imag
+                | Angle
+                | IsNan
+                | IsInf
+                | IsFinite
         ) {
             continue;
         }

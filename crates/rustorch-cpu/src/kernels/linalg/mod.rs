@@ -10,6 +10,8 @@ mod cholesky;
 mod lu;
 mod number;
 mod qr;
+#[cfg(feature = "linalg")]
+mod spectral;
 mod triangular;
 
 use super::strided::{self, Disjoint, unreachable_memory};
@@ -59,6 +61,10 @@ fn run_typed<T: Number>(
         (Linalg::Det, [a], [out]) => det::<T>(pool, a, out),
         (Linalg::SlogDet, [a], [sign, logarithm]) => slogdet::<T>(pool, a, sign, logarithm),
         (Linalg::Qr { .. }, [a], [q, r]) => qr_factors::<T>(pool, a, q, r),
+        #[cfg(feature = "linalg")]
+        (Linalg::Svd { .. } | Linalg::Eigh { .. } | Linalg::Eig { .. }, [a], outs) => {
+            spectral::run(pool, op, a, outs)
+        }
         _ => Err(Error::argument("linalg", format!("has no kernel for {} arguments", args.len())).into()),
     }
 }

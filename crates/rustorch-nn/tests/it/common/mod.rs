@@ -6,7 +6,7 @@ use serde_json::Value;
 /// The arguments of a line that are no tensors, and its function.
 pub(crate) struct Case<'a> {
     pub(crate) op: &'a str,
-    args: &'a Value,
+    pub(crate) args: &'a Value,
 }
 
 impl Case<'_> {

@@ -89,6 +89,11 @@ fn unary<'t>(op: UnaryOp, x: Expr<'t>, y: Expr<'t>, g: Expr<'t>, dtype: DType) -
         Acosh => g * (x * x - 1).rsqrt(),
         Atanh => g / (1 - x * x).conj(),
         Erf => g * (-(x * x)).exp() * FRAC_2_SQRT_PI,
+        Erfc => g * (-(x * x)).exp() * -FRAC_2_SQRT_PI,
+        Lgamma => g * x.digamma(),
+        Digamma => g * x.trigamma(),
+        // Refused before it is asked for.
+        Trigamma => return None,
         Erfinv => g * (y * y).exp() * (PI.sqrt() / 2.0),
         Sigmoid => g * ((1 - y) * y).conj(),
         Relu => y.le(0).where_cond(0, g),

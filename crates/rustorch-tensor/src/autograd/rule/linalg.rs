@@ -4,7 +4,7 @@
 //! complex matrices (`torch/csrc/autograd/FunctionsManual.cpp`). Of a Hermitian argument the gradient is Hermitian where the result's has
 //! no part that no Hermitian change reaches: an imaginary part on the diagonal of a Cholesky factor.
 
-use super::{Gradient, Recording, Rule, if_needed};
+use super::{Gradient, Recording, Rule, if_needed, spectral};
 use crate::Tensor;
 use crate::autograd::context::{Context, Grads};
 use crate::autograd::is_grad_enabled;
@@ -16,7 +16,7 @@ use rustorch_core::{C128, DType, Error, Linalg, Op, Result};
 const LARGEST_MINORS: usize = 16;
 
 /// The conjugate transpose.
-fn adjoint(x: &Tensor) -> Result<Tensor> {
+pub(super) fn adjoint(x: &Tensor) -> Result<Tensor> {
     x.transpose(-2, -1)?.conj()
 }
 
@@ -57,7 +57,16 @@ impl Rule for Linalg {
             }
             Linalg::Lu => if_needed(recording, &[(0, &[x, Which::Result(2)])]),
             Linalg::Det | Linalg::SlogDet => if_needed(recording, &[(0, &[a, x])]),
-            Linalg::Qr { .. } => if_needed(recording, &[(0, &[x, Which::Result(1)])]),
+            Linalg::Qr { .. } | Linalg::Eigh { vectors: true, .. } | Linalg::Eig { vectors: true } => {
+                if_needed(recording, &[(0, &[x, Which::Result(1)])])
+            }
+            Linalg::Svd { vectors: true, .. } => {
+                if_needed(recording, &[(0, &[x, Which::Result(1), Which::Result(2)])])
+            }
+            // The vectors are computed when a gradient is asked for.
+            Linalg::Svd { vectors: false, .. }
+            | Linalg::Eigh { vectors: false, .. }
+            | Linalg::Eig { vectors: false } => if_needed(recording, &[(0, &[a])]),
         }
     }
 
@@ -90,6 +99,9 @@ impl Rule for Linalg {
             Linalg::SlogDet => cx.first(|| slogdet(cx)),
             Linalg::Lu => cx.first(|| lu(cx)),
             Linalg::Qr { .. } => cx.first(|| qr(cx)),
+            Linalg::Svd { vectors, .. } => cx.first(|| spectral::svd(cx, vectors)),
+            Linalg::Eigh { upper, vectors } => cx.first(|| spectral::eigh(cx, upper, vectors)),
+            Linalg::Eig { vectors } => cx.first(|| spectral::eig(cx, vectors)),
         }
     }
 }

@@ -25,6 +25,7 @@ mod reduce;
 mod rnn_gates;
 mod rope;
 mod sort;
+mod spectral;
 pub(crate) mod view;
 
 use super::context::{Context, Grads};

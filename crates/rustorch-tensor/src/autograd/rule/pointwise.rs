@@ -320,6 +320,7 @@ macro_rules! pointwise {
 pointwise! {
     UnaryOp => |op| Op::Unary(*op), |op| Some(*op as usize), |op, _| match op {
         UnaryOp::LogicalNot | UnaryOp::BitwiseNot | UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::IsFinite => Gradient::None,
+        UnaryOp::Trigamma => Gradient::Refused("has no gradient: polygamma is built up to order 1"),
         _ => Gradient::Exists,
     };
     BinaryOp => |op| Op::Binary(*op), |op| Some(BINARY + 2 * *op as usize), |op, args| match op {
@@ -396,6 +397,9 @@ impl Rule for FusedPointwise {
     fn gradient(&self, args: &[&Tensor]) -> Gradient {
         if self.steps().iter().any(|step| matches!(step.op(), Op::Binary(BinaryOp::FloorDiv))) {
             return Gradient::Refused("has a step floor_divide, which has no gradient");
+        }
+        if self.steps().iter().any(|step| matches!(step.op(), Op::Unary(UnaryOp::Trigamma))) {
+            return Gradient::Refused("has a step trigamma, which has no gradient");
         }
         let derivatives = program_derivatives(self, args.iter().map(|x| x.dtype()).collect());
         match derivatives.iter().any(|derivative| matches!(derivative, ProgramDerivative::Steps)) {

@@ -6,6 +6,7 @@
 
 mod arrangement;
 mod contractions;
+mod decompositions;
 mod elements;
 mod fourier;
 mod matrix_functions;
@@ -28,6 +29,7 @@ const FAMILIES: &[(&str, Run, usize)] = &[
     ("statistics", statistics::run, 300),
     ("fourier", fourier::run, 600),
     ("matrix_functions", matrix_functions::run, 40),
+    ("decompositions", decompositions::run, 550),
 ];
 
 fn each(mut check: impl FnMut(&Value, Run) -> std::result::Result<bool, String>) {
@@ -168,6 +170,20 @@ fn second_gradients_are_those_of_finite_differences() {
         ("rfft", |x, y| fft::rfft(x, Some(5), 1, FftNorm::Ortho)?.abs()?.square()?.narrow(1, 0, 3)?.mul(y)),
         ("irfft", |x, y| fft::irfft(&Tensor::complex(x, y)?, None, 1, FftNorm::Backward)?.square()),
         ("fft2", |x, y| fft::fft2(&Tensor::complex(x, y)?, None, [0, 1], FftNorm::Forward)?.square()),
+        ("svd", |x, y| {
+            let (u, s, vh) = linalg::svd(&x.narrow(1, 0, 2)?, false)?;
+            u.mul(&s.exp()?)?.matmul(&vh)?.mul(&y.narrow(1, 0, 2)?)
+        }),
+        ("svdvals", |x, y| linalg::svdvals(&x.matmul(y)?)),
+        ("eigh", |x, y| {
+            let (l, q) = linalg::eigh(&x.add(&x.t()?)?, linalg::Uplo::Lower)?;
+            q.mul(&l.sin()?)?.matmul(&q.t()?)?.mul(y)
+        }),
+        ("eigvalsh", |x, y| linalg::eigvalsh(&x.mul(y)?.add(&x.mul(y)?.t()?)?, linalg::Uplo::Upper)),
+        ("eig", |x, y| linalg::eig(x)?.1.abs()?.square()?.sum(1, false)?.mul(y)),
+        ("eigvals", |x, y| linalg::eigvals(x)?.exp()?.real()?.sum(0, true)?.mul(y)),
+        ("pinv", |x, y| linalg::pinv(&x.narrow(1, 0, 2)?, &linalg::RankOptions::default())?.matmul(y)),
+        ("lstsq", |x, y| Ok(linalg::lstsq(&x.narrow(1, 0, 2)?, y, None)?.residuals)),
         ("masked_scatter", |x, y| x.masked_scatter(&x.detach().gt(0)?, y)?.square()),
     ];
     for (name, method) in methods {
