@@ -21,8 +21,6 @@ pub(super) const VALUES: usize = 16;
 pub(super) type Turned = [__m256; VALUES];
 /// Columns that are computed at once.
 const COLUMNS: usize = CHAINS * LANES;
-/// Bytes of a column that are asked for before they are read.
-const AHEAD: usize = 1024;
 
 /// Runs GEMMs of few rows whose matrix's columns are contiguous, of a type that is converted to `f32`; else returns `false` and does
 /// nothing.
@@ -75,17 +73,26 @@ unsafe fn run_one<A: Arithmetic>(
         // At 20 bytes a nanosecond.
         let block_ns = (COLUMNS * w.k * size_of::<A::W>() * x.count) as f64 / 20.0;
         pool.ranges(w.n.div_ceil(COLUMNS), (WORTH / block_ns).ceil() as usize, |blocks| {
-            for block in blocks {
+            // SAFETY: this function's contract.
+            let begin = unsafe { matrix.address(blocks.start * COLUMNS * w.n_stride) };
+            let mut ahead = Ahead::new::<A::W>(begin, w);
+            ahead.ask(COLUMNS * ahead.lines);
+            for block in blocks.clone() {
                 let first = block * COLUMNS;
                 let n = COLUMNS.min(w.n - first);
+                // What comes next, unless another thread reads it.
+                ahead.left = if block + 1 < blocks.end { ahead.lines } else { 0 };
                 for row in 0..x.count {
+                    if row > 0 {
+                        ahead.left = 0;
+                    }
                     let mut sums = [0.0f32; COLUMNS];
                     // SAFETY: this function's contract; the rows are packed as `f32`, which `E` is, and a block of results is one
                     // thread's. The CPU has AVX2, by `isa`.
                     unsafe {
                         let columns = matrix.address(first * w.n_stride).cast_const();
                         let row_of_x = packed.address(row * w.k).cast_const().cast();
-                        multiply(columns, (w.k, n), w.n_stride, row_of_x, &mut sums);
+                        multiply(columns, (w.k, n), w.n_stride, row_of_x, &mut ahead, &mut sums);
                         let sums = std::slice::from_raw_parts(sums.as_ptr().cast::<A::E>(), n);
                         out.store(row, first, sums, A::out);
                     }
@@ -107,6 +114,44 @@ unsafe fn is_convertible<A: Arithmetic>(w: *const A::W) -> bool {
     unsafe { A::turn(w, 0).is_some() }
 }
 
+/// Asks for the memory of columns in its order, to come to the second-level cache: a block of columns is read line by line of all of them,
+/// which memory would answer slowly.
+struct Ahead {
+    next: *const i8,
+    /// Lines of a column, and those that are left of this one; none is asked for if none is.
+    lines: usize,
+    left: usize,
+    /// Bytes from the last line of a column to the next column.
+    gap: usize,
+}
+
+impl Ahead {
+    /// From this element on.
+    fn new<W>(first: *const W, w: Strided) -> Ahead {
+        let lines = (w.k * size_of::<W>()).div_ceil(LINE);
+        let gap = (w.n_stride * size_of::<W>()).wrapping_sub(lines * LINE);
+        Ahead { next: first.cast(), lines, left: lines, gap }
+    }
+
+    /// Asks for the next lines. They need not exist.
+    #[inline(always)]
+    fn ask(&mut self, lines: usize) {
+        if self.left == 0 {
+            return;
+        }
+        for _ in 0..lines {
+            // SAFETY: nothing is read; any address will do.
+            unsafe { _mm_prefetch(self.next, _MM_HINT_T1) };
+            self.next = self.next.wrapping_add(LINE);
+            self.left -= 1;
+            if self.left == 0 {
+                self.next = self.next.wrapping_add(self.gap);
+                self.left = self.lines;
+            }
+        }
+    }
+}
+
 /// A cache line of each column. Columns whose pitch is a power of two are in the same few sets of the first-level cache, which would lose
 /// lines before all of their values are used.
 #[repr(align(64))]
@@ -125,10 +170,11 @@ unsafe fn multiply_avx512<A: Arithmetic>(
     size: (usize, usize),
     pitch: usize,
     x: *const f32,
+    ahead: &mut Ahead,
     sums: &mut [f32; COLUMNS],
 ) {
     // SAFETY: the contract is passed on.
-    unsafe { multiply::<A>(w, size, pitch, x, sums) }
+    unsafe { multiply::<A>(w, size, pitch, x, ahead, sums) }
 }
 
 /// [`multiply`] with AVX2.
@@ -141,10 +187,11 @@ unsafe fn multiply_avx2<A: Arithmetic>(
     size: (usize, usize),
     pitch: usize,
     x: *const f32,
+    ahead: &mut Ahead,
     sums: &mut [f32; COLUMNS],
 ) {
     // SAFETY: the contract is passed on.
-    unsafe { multiply::<A>(w, size, pitch, x, sums) }
+    unsafe { multiply::<A>(w, size, pitch, x, ahead, sums) }
 }
 
 /// The sums of a row with `n` columns of `k` values, `pitch` elements apart.
@@ -157,6 +204,7 @@ unsafe fn multiply<A: Arithmetic>(
     (k, n): (usize, usize),
     pitch: usize,
     x: *const f32,
+    ahead: &mut Ahead,
     sums: &mut [f32; COLUMNS],
 ) {
     // Columns past the end are computed as the last one again, and dropped.
@@ -164,16 +212,14 @@ unsafe fn multiply<A: Arithmetic>(
     for (j, start) in starts.iter_mut().enumerate() {
         *start = w.wrapping_add(j.min(n - 1) * pitch);
     }
-    let (line, ahead) = (LINE / size_of::<A::W>(), AHEAD / size_of::<A::W>());
+    let line = LINE / size_of::<A::W>();
     let mut lines = Lines([[0; LINE]; COLUMNS]);
-    // SAFETY: this function's contract; nothing is read where is asked for memory.
+    // SAFETY: this function's contract.
     unsafe {
         let mut acc = [_mm256_setzero_ps(); CHAINS];
         for p in (0..k / line * line).step_by(line) {
-            // Behind the end of a column, of the one that is read after it.
-            let next = if p + ahead < k { p + ahead } else { p + ahead - k + COLUMNS * pitch };
+            ahead.ask(COLUMNS);
             for j in 0..COLUMNS {
-                _mm_prefetch(starts[j].wrapping_add(next).cast(), _MM_HINT_T1);
                 let (from, to) =
                     (starts[j].add(p).cast::<__m256i>(), lines.0[j].as_mut_ptr().cast::<__m256i>());
                 _mm256_store_si256(to, _mm256_loadu_si256(from));
