@@ -2,30 +2,48 @@
 
 use std::sync::OnceLock;
 
-/// An instruction set that kernels are written for, from the least to the most able.
+/// An instruction set that kernels are written for.
 ///
-/// On x86-64, a level implies all below it.
+/// Those of one architecture stand from the least to the most able, and each implies all of them below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
-    /// Whatever the compiler assumes for the target (SSE2 on x86-64, 128-bit vectors on 64-bit Arm).
+    /// Whatever the compiler assumes for the target (SSE2 on x86-64).
     Portable,
-    /// AVX2, FMA and F16C: x86-64-v3.
+    /// x86-64: AVX2, FMA and F16C, which is x86-64-v3.
     Avx2,
-    /// AVX-512 F, BW, DQ, VL with VNNI: servers since 2019, AMD since Zen 4.
+    /// x86-64: AVX-512 F, BW, DQ, VL with VNNI: servers since 2019, AMD since Zen 4.
     Avx512,
+    /// 64-bit Arm: NEON, which every such CPU has.
+    Neon,
+    /// 64-bit Arm: NEON with `sdot` (Armv8.2 dotprod): Apple M1, Neoverse N1, Raspberry Pi 5.
+    NeonDotprod,
+    /// 64-bit Arm: that with `smmla`, too (Armv8.6 i8mm): Apple M2, Neoverse V1 and N2.
+    NeonI8mm,
 }
 
+/// The instruction sets of this architecture, ascending, by their names in `RUSTORCH_ISA`.
+const LEVELS: &[(&str, Isa)] = if cfg!(target_arch = "x86_64") {
+    &[("portable", Isa::Portable), ("avx2", Isa::Avx2), ("avx512", Isa::Avx512)]
+} else if cfg!(target_arch = "aarch64") {
+    &[
+        ("portable", Isa::Portable),
+        ("neon", Isa::Neon),
+        ("dotprod", Isa::NeonDotprod),
+        ("i8mm", Isa::NeonI8mm),
+    ]
+} else {
+    &[("portable", Isa::Portable)]
+};
+
 impl Isa {
-    /// The best of this CPU, found once. `RUSTORCH_ISA=portable|avx2` lowers it, for testing.
+    /// The best of this CPU, found once. `RUSTORCH_ISA=portable|avx2|neon|dotprod` lowers it, for testing; names of other
+    /// architectures are ignored.
     pub fn detect() -> Isa {
         static ISA: OnceLock<Isa> = OnceLock::new();
         *ISA.get_or_init(|| {
             let best = probe();
-            match std::env::var("RUSTORCH_ISA").as_deref() {
-                Ok("portable") => Isa::Portable,
-                Ok("avx2") => best.min(Isa::Avx2),
-                _ => best,
-            }
+            let wanted = std::env::var("RUSTORCH_ISA").unwrap_or_default();
+            LEVELS.iter().find(|(name, _)| *name == wanted).map_or(best, |&(_, isa)| best.min(isa))
         })
     }
 }
@@ -43,7 +61,18 @@ fn probe() -> Isa {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+fn probe() -> Isa {
+    use std::arch::is_aarch64_feature_detected as has;
+    match (has!("neon"), has!("dotprod"), has!("i8mm")) {
+        (true, true, true) => Isa::NeonI8mm,
+        (true, true, false) => Isa::NeonDotprod,
+        (true, false, _) => Isa::Neon,
+        (false, ..) => Isa::Portable,
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn probe() -> Isa {
     Isa::Portable
 }

@@ -4,6 +4,11 @@
 //! set and picks the best one present. A value of a level exists only where its instructions do, so its methods are
 //! safe. Sums over lanes take the same tree everywhere, and products are fused everywhere, so that levels agree to the last bit.
 
+// By its path, since tests include this file by its own.
+#[cfg(target_arch = "aarch64")]
+#[path = "simd/arm.rs"]
+pub(crate) mod arm;
+
 use crate::{Isa, fused};
 use rustorch_core::{bf16, f16};
 use std::ops::{Deref, DerefMut};
@@ -130,6 +135,8 @@ pub(crate) fn run<T: Task>(task: T) -> T::Output {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: detection found these features.
         Isa::Avx2 => unsafe { x86::avx2(task) },
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon | Isa::NeonDotprod | Isa::NeonI8mm => neon(task),
         _ => portable(task),
     }
 }
@@ -137,6 +144,12 @@ pub(crate) fn run<T: Task>(task: T) -> T::Output {
 #[inline(never)]
 fn portable<T: Task>(task: T) -> T::Output {
     task.run(Portable)
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline(never)]
+fn neon<T: Task>(task: T) -> T::Output {
+    task.run(arm::Neon)
 }
 
 /// Asks for the cache line at an address, of which nothing else is read.
@@ -553,6 +566,8 @@ mod tests {
             // SAFETY: detection found these features.
             unsafe { x86::avx2(Check) };
         }
+        #[cfg(target_arch = "aarch64")]
+        neon(Check);
     }
 
     #[test]

@@ -43,10 +43,25 @@ fn results() -> (Vec<u8>, Vec<f32>) {
     (exact, rounded)
 }
 
+/// This program, in the emulator that Cargo runs it in, if there is one.
+fn this_program() -> Command {
+    let program = std::env::current_exe().unwrap();
+    let emulator = std::env::var("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER").unwrap_or_default();
+    let mut words = emulator.split_whitespace();
+    match words.next() {
+        Some(emulator) if cfg!(target_arch = "aarch64") => {
+            let mut command = Command::new(emulator);
+            command.args(words).arg(program);
+            command
+        }
+        _ => Command::new(program),
+    }
+}
+
 /// The results of a process that uses at most this instruction set.
 fn results_of(isa: &str) -> (Vec<u8>, Vec<f32>) {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("instruction-sets-{isa}"));
-    let status = Command::new(std::env::current_exe().unwrap())
+    let status = this_program()
         .args(["--exact", "instruction_sets::instruction_sets_agree"])
         .env("RUSTORCH_ISA", isa)
         .env(RESULTS, &file)
@@ -73,8 +88,15 @@ fn instruction_sets_agree() {
     let portable = results_of("portable");
     assert!(portable.0 == exact, "bits of the portable kernels");
     assert!(rounded.iter().zip(&portable.1).all(|(a, b)| (a - b).abs() < 1e-3));
-    if Isa::detect() == Isa::Avx512 {
-        let avx2 = results_of("avx2");
-        assert!(avx2 == (exact, rounded), "bits of AVX2 and AVX-512");
+    // Those between: all that the CPU has, since each implies the ones below it.
+    let between: &[&str] = match Isa::detect() {
+        Isa::Avx512 => &["avx2"],
+        Isa::NeonDotprod => &["neon"],
+        Isa::NeonI8mm => &["neon", "dotprod"],
+        Isa::Portable | Isa::Avx2 | Isa::Neon => &[],
+    };
+    for isa in between {
+        let (bytes, floats) = results_of(isa);
+        assert!(bytes == exact && floats == rounded, "bits of {isa} and {:?}", Isa::detect());
     }
 }

@@ -253,8 +253,8 @@ macro_rules! scalars {
                     ],
                     strided: &[],
                 };
-                #[cfg(target_arch = "x86_64")]
-                if let Some(tiles) = <$ty as super::x86::ByHand>::tiles(isa) {
+                #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+                if let Some(tiles) = <$ty as super::arch::ByHand>::tiles(isa) {
                     return tiles;
                 }
                 let _ = isa;
@@ -262,9 +262,9 @@ macro_rules! scalars {
             }
 
             fn narrow_tiles(isa: Isa) -> Option<&'static Tiles<Self>> {
-                #[cfg(target_arch = "x86_64")]
-                return <$ty as super::x86::ByHand>::narrow_tiles(isa).filter(|tiles| !tiles.strided.is_empty());
-                #[cfg(not(target_arch = "x86_64"))]
+                #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+                return <$ty as super::arch::ByHand>::narrow_tiles(isa).filter(|tiles| !tiles.strided.is_empty());
+                #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
                 {
                     let _ = isa;
                     None

@@ -4,6 +4,8 @@
 //! in registers. Each result is one chain of multiply-adds over the inner dimension, in order, but those of matmuls of a vector
 //! that need not be batch-invariant ([`vector`]).
 
+#[cfg(target_arch = "aarch64")]
+mod arm;
 mod blocks;
 mod direct;
 mod few_rows;
@@ -23,6 +25,11 @@ pub(crate) use gemm::with_scratch;
 pub(crate) use kernel::{HIGHEST, Pitched, Scalar, Tile, Tiles};
 pub(crate) use pack::{pack_columns, pack_rows};
 pub(crate) use subtract::{Field, Left, subtract_matmul};
+
+#[cfg(target_arch = "aarch64")]
+use arm as arch;
+#[cfg(target_arch = "x86_64")]
+use x86 as arch;
 
 use super::gemm_args::{GemmArgs, Target, address};
 use super::mul_mat_id::ExpertRows;

@@ -153,18 +153,22 @@ unsafe fn pack_side_by_side<A: Arithmetic, const H: usize>(
         }
         return;
     }
-    let mut done = 0;
     #[cfg(target_arch = "x86_64")]
-    if A::IS_PLAIN
+    let done = if A::IS_PLAIN
         && size_of::<A::E>() == 4
         && H.is_multiple_of(4)
         && stride == 1
         && Isa::detect() > Isa::Portable
     {
-        done = k / 8 * 8;
+        let done = k / 8 * 8;
         // SAFETY: this function's contract; the CPU has AVX2, and elements, of 32 bits each, are packed as they stand.
         unsafe { super::x86::interleave(rows.map(<*const A::X>::cast), done, out.cast()) };
-    }
+        done
+    } else {
+        0
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let done = 0;
     for p in done..k {
         // SAFETY: this function's contract.
         unsafe {

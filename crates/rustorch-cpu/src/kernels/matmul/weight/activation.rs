@@ -81,6 +81,7 @@ pub(crate) struct Row<'a> {
     /// Sums of the codes, for each 32 values.
     pub(crate) sums32: &'a [i16],
     /// Bytes of weights, as many as those that the row is multiplied with, to be asked for meanwhile. They need not exist.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "other kernels leave it to the CPU"))]
     pub(crate) next: *const u8,
 }
 

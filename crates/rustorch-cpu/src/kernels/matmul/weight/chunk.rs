@@ -10,7 +10,7 @@ pub(crate) const CHUNK: usize = 256;
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Chunk {
-    /// Codes plus the type's offset.
+    /// Codes plus the type's offset (by the kernels of 64-bit Arm: signed, and without it).
     pub(crate) codes: [u8; CHUNK],
     /// Codes times the scales of their groups ([`Kind::Lanes`] whose codes are not [`small`], instead of `codes`):
     /// `[value / 32][value % 2][lane][value % 4 / 2]`, so that pairs are adjacent that have the same position in their

@@ -1,11 +1,15 @@
 //! [`Numerics::Fast`](rustorch_core::Numerics::Fast): one chain of sums for each result of the types for which ggml has eight.
 
+#[cfg(target_arch = "aarch64")]
+use super::arm::Vectored;
 use super::types::{ActivationQuant, Kind, Weight};
 #[cfg(target_arch = "x86_64")]
 use super::x86::Vectored;
 use bytemuck::{Pod, Zeroable};
 use rustorch_core::QuantType;
 use rustorch_quant::{Block, Codes};
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -97,6 +101,24 @@ impl<W: Vectored> Vectored for Fast<W> {
     unsafe fn factors1(&self) -> (__m128, __m128) {
         // SAFETY: the contract is passed on.
         unsafe { self.0.factors1() }
+    }
+
+    fn halves(&self) -> (u16, u16) {
+        self.0.halves()
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+impl<W: Vectored> Vectored for Fast<W> {
+    #[inline(always)]
+    unsafe fn codes(&self, i: usize) -> [int8x16_t; 2] {
+        // SAFETY: the contract is passed on.
+        unsafe { self.0.codes(i) }
+    }
+
+    #[inline(always)]
+    fn factors4([a, b, c, d]: [&Self; 4]) -> (float32x4_t, float32x4_t) {
+        W::factors4([&a.0, &b.0, &c.0, &d.0])
     }
 
     fn halves(&self) -> (u16, u16) {

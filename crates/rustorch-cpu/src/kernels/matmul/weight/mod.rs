@@ -14,6 +14,8 @@
 //! of eight, added in the end ([`lanes`]). With [`Numerics::Fast`] these have one, too ([`fast`]).
 
 mod activation;
+#[cfg(target_arch = "aarch64")]
+mod arm;
 mod chunk;
 mod fast;
 mod lanes;
@@ -24,9 +26,12 @@ mod types;
 mod x86;
 
 pub(crate) use activation::Activations;
+pub(crate) use arch::Vectored;
+#[cfg(target_arch = "aarch64")]
+use arm as arch;
 pub(crate) use matmul::matmul;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86::Vectored;
+use x86 as arch;
 
 use crate::Isa;
 use activation::{LANES, PanelChunk, Row};
@@ -36,10 +41,22 @@ use rustorch_core::{Numerics, QuantType};
 use types::{ActivationQuant, Kind, Weight};
 
 /// Without vector code, every type is plain.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) trait Vectored: Weight {}
-#[cfg(not(target_arch = "x86_64"))]
-impl<W: Weight> Vectored for W {}
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod arch {
+    use super::types::Weight;
+    use super::{Isa, Kernels};
+
+    pub(crate) trait Vectored: Weight {}
+    impl<W: Weight> Vectored for W {}
+
+    pub(super) fn vector<W: Weight>(_isa: Isa) -> Kernels {
+        Kernels::portable::<W>()
+    }
+
+    pub(super) fn plain<W: Weight>(_isa: Isa) -> Kernels {
+        Kernels::portable::<W>()
+    }
+}
 
 /// A row-major `[n, k]` matrix: the weight's shape.
 #[derive(Clone, Copy, Debug)]
@@ -156,36 +173,20 @@ impl Kernels {
 
 struct Choose {
     numerics: Numerics,
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "one set of kernels"))]
     isa: Isa,
 }
 
 impl types::Visitor for Choose {
     type Output = Kernels;
 
-    #[cfg(target_arch = "x86_64")]
     fn plain<W: Weight>(self) -> Kernels {
-        x86::plain::<W>(self.isa)
+        arch::plain::<W>(self.isa)
     }
 
-    #[cfg(target_arch = "x86_64")]
     fn vector<W: Vectored>(self) -> Kernels {
         match self.numerics {
-            Numerics::Fast if const { lanes::is::<W>() } => x86::vector::<Fast<W>>(self.isa),
-            _ => x86::vector::<W>(self.isa),
-        }
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn plain<W: Weight>(self) -> Kernels {
-        Kernels::portable::<W>()
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn vector<W: Vectored>(self) -> Kernels {
-        match self.numerics {
-            Numerics::Fast if const { lanes::is::<W>() } => Kernels::portable::<Fast<W>>(),
-            _ => Kernels::portable::<W>(),
+            Numerics::Fast if const { lanes::is::<W>() } => arch::vector::<Fast<W>>(self.isa),
+            _ => arch::vector::<W>(self.isa),
         }
     }
 }

@@ -44,13 +44,13 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
 /// The kernels of a type whose codes are unpacked by portable code, compiled for wide vectors.
 pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
     let panels: Option<super::PanelsFn> = match isa {
-        Isa::Portable => return Kernels::portable::<W>(),
         // A panel has no room for the sums of a second plane.
-        _ if const { W::PLANES > 1 } => None,
+        Isa::Avx512 | Isa::Avx2 if const { W::PLANES > 1 } => None,
         Isa::Avx512 if const { portable_lanes::is::<W>() } => Some(panels_avx512_lanes::<W>),
         Isa::Avx512 => Some(panels_avx512::<W>),
         Isa::Avx2 if const { portable_lanes::is::<W>() } => Some(panels_avx2_lanes::<W>),
         Isa::Avx2 => Some(panels_avx2::<W>),
+        _ => return Kernels::portable::<W>(),
     };
     let rows: super::RowsFn =
         if const { portable_lanes::is::<W>() } { rows_lanes::<W> } else { rows_grouped::<W> };
