@@ -73,9 +73,9 @@ impl Level for Neon {
     }
     #[inline(always)]
     fn store(self, v: Self::F, out: &mut [f32; LANES]) {
-        for i in 0..4 {
+        for (i, v) in v.into_iter().enumerate() {
             // SAFETY: see above.
-            unsafe { vst1q_f32(out.as_mut_ptr().add(4 * i), v[i]) };
+            unsafe { vst1q_f32(out.as_mut_ptr().add(4 * i), v) };
         }
     }
     #[inline(always)]
@@ -120,24 +120,23 @@ impl Level for Neon {
     #[inline(always)]
     fn widen16(self, x: &[f16; LANES], out: &mut [f32; LANES]) {
         let mut v = self.splat(0.0);
-        for i in 0..4 {
+        for (i, v) in v.iter_mut().enumerate() {
             // SAFETY: see above; an f16 is two bytes.
-            v[i] = widen(unsafe { vld1_u16(x.as_ptr().cast::<u16>().add(4 * i)) });
+            *v = widen(unsafe { vld1_u16(x.as_ptr().cast::<u16>().add(4 * i)) });
         }
         self.store(v, out);
     }
     #[inline(always)]
     fn narrow16(self, x: &[f32; LANES], out: &mut [f16; LANES]) {
-        let v = self.load(x);
-        for i in 0..4 {
+        for (i, v) in self.load(x).into_iter().enumerate() {
             // SAFETY: see above; an f16 is two bytes.
-            unsafe { vst1_u16(out.as_mut_ptr().cast::<u16>().add(4 * i), narrow(v[i])) };
+            unsafe { vst1_u16(out.as_mut_ptr().cast::<u16>().add(4 * i), narrow(v)) };
         }
     }
     #[inline(always)]
     fn round16(self, mut v: Self::F) -> Self::F {
-        for i in 0..4 {
-            v[i] = widen(narrow(v[i]));
+        for v in &mut v {
+            *v = widen(narrow(*v));
         }
         v
     }

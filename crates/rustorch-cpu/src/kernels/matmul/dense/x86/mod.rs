@@ -149,6 +149,7 @@ pub(super) unsafe fn turn<A: Arithmetic>(w: *const A::W, pitch: usize) -> Option
                 columns[c] = A::load8(w.add(c * pitch + first))?;
             }
             let rows = transpose(columns);
+            #[expect(clippy::manual_memcpy, reason = "registers")]
             for i in 0..8 {
                 all[first + i] = rows[i];
             }
