@@ -6,6 +6,8 @@
 #
 # With --sample, one package in ten and the tokens of one model; no digests are written.
 #
+# Programs are built by cargo, or those of RUSTORCH_PROGRAMS, a target folder such as target/debug in which the workspace's tests were built.
+#
 # The virtual environment (`venv.sh`) is outside the repository: in the user's cache, unless the variable names another folder.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
@@ -14,7 +16,13 @@ python=$(tools/oracle/coreml/venv.sh)
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-cargo run --quiet -p rustorch-coreml --example oracle_cases -- "$folder/cases"
+oracle_cases=(cargo run --quiet -p rustorch-coreml --example oracle_cases --)
+program=(cargo run --quiet -p rustorch-cli --)
+if [ -n "${RUSTORCH_PROGRAMS:-}" ]; then
+    oracle_cases=("$RUSTORCH_PROGRAMS/examples/oracle_cases")
+    program=("$RUSTORCH_PROGRAMS/rustorch-cli")
+fi
+"${oracle_cases[@]}" "$folder/cases"
 "$python" -W ignore tools/oracle/coreml/test_oracle.py "$folder/cases"
 models=../shared/data/models
 # Of block types that llama.cpp's roundings of activations choose the same tokens for.
@@ -30,7 +38,7 @@ for model in "${names[@]}"; do
         continue
     fi
     package=$folder/$model.mlpackage
-    cargo run --quiet -p rustorch-cli -- export coreml -m "$models/$model.gguf" -o "$package" -c 64 --prompt 6,3
+    "${program[@]}" export coreml -m "$models/$model.gguf" -o "$package" -c 64 --prompt 6,3
     "$python" -W ignore tools/oracle/coreml/greedy.py "$package" "$models/logits.jsonl" "$model.gguf" 16
 done
 "$python" -W ignore tools/oracle/coreml/evaluate.py "$folder/cases" crates/rustorch-coreml/tests/fixtures/accepted.json "$every"

@@ -53,8 +53,13 @@ pub(crate) trait Real:
     /// The remainder of truncated division.
     fn fmod(self, b: Self) -> Self;
 
-    /// `self·a + b`, fused where the CPU can.
+    /// `self·a + b`: of `f32` rounded once, of `f64` twice.
     fn fma<L: Level>(self, l: L, a: Self, b: Self) -> Self;
+    /// `self·a + b`, rounded once. Slow for `f64` on a CPU without such an instruction.
+    #[inline(always)]
+    fn fused<L: Level>(self, l: L, a: Self, b: Self) -> Self {
+        self.fma(l, a, b)
+    }
     /// Sine and cosine by the system's library, which others use, too: for results that have to equal theirs.
     fn system_sin_cos(self) -> (Self, Self);
     /// `self^b` by the system's library.
@@ -459,6 +464,10 @@ real!(f64 {
     #[inline(always)]
     fn fma<L: Level>(self, _: L, a: f64, b: f64) -> f64 {
         self * a + b
+    }
+    #[inline(always)]
+    fn fused<L: Level>(self, _: L, a: f64, b: f64) -> f64 {
+        self.mul_add(a, b)
     }
     #[inline(always)]
     fn erf<L: Level>(self, _: L) -> f64 {

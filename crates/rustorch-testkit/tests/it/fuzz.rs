@@ -48,8 +48,8 @@ fn a_device_that_spoils_results_is_found_out() {
 fn every_operation_of_the_suite_is_drawn() {
     let fake = FakeDevice::new(Device::cuda(0), Arc::clone(&CPU));
     fake.script(Rule::at(Point::Supports).act(Act::Decline(Decline::Attr("by script"))));
-    let found = fuzz(4000).run(&fake, &**CPU);
-    assert_eq!((found.cases(), found.agreed(), found.failed), (4000, 0, 0), "{found}");
+    let found = fuzz(8000).run(&fake, &**CPU);
+    assert_eq!((found.cases(), found.agreed(), found.failed), (8000, 0, 0), "{found}");
     let drawn: BTreeSet<&str> = found.ops.keys().copied().collect();
     let suite: BTreeSet<&str> = cases().iter().chain(&weight_cases()).map(|case| case.op.name()).collect();
     assert!(drawn.is_superset(&suite), "{:?}", suite.difference(&drawn).collect::<Vec<_>>());

@@ -149,6 +149,9 @@ impl<T: Spectral> Svd<T> {
             return Ok(());
         }
         let scale = scale(a)?;
+        // Vectors beyond the values depend on what stands there.
+        self.left.fill(T::ZERO);
+        self.right.fill(T::ZERO);
         let [left, right] = match self.vectors {
             None => [None, None],
             Some([lefts, rights]) => [

@@ -109,7 +109,7 @@ impl<T: Real> Direct<'_, T> {
                 // SAFETY: as above.
                 let left = unsafe { *self.a.add((row + i) * a_row + p * a_inner) };
                 for (sum, right) in sums.iter_mut().zip(right) {
-                    *sum = left.fma(level, right, *sum);
+                    *sum = left.fused(level, right, *sum);
                 }
             }
         }
