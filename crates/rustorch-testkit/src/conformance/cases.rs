@@ -378,9 +378,10 @@ impl Cases {
         for weight in [DType::F16, DType::BF16] {
             for (m, n, k) in [(1, 1, 1), (1, 19, 33), (17, 7, 40)] {
                 for how in [Arrangement::Packed, Arrangement::Transposed, Arrangement::Stepped] {
-                    let a = self.argument(DType::F32, &[m, k], how);
-                    let b = self.argument(weight, &[k, n], Arrangement::Transposed);
-                    let bias = self.argument(DType::F32, &[n], how);
+                    // No order of sums is promised: see `matmuls`.
+                    let a = eighth(&self.argument(DType::F32, &[m, k], how));
+                    let b = eighth(&self.argument(weight, &[k, n], Arrangement::Transposed));
+                    let bias = eighth(&self.argument(DType::F32, &[n], how));
                     for numerics in [Numerics::Ggml, Numerics::F32] {
                         let product = Op::MatMul(MatMul { numerics, ..MatMul::default() });
                         self.add(product.clone(), vec![a.clone(), b.clone()]);
