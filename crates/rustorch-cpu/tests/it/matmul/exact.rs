@@ -54,32 +54,50 @@ fn unrounded_activations_differ_from_rounded_ones() {
     }
 }
 
+/// Of any number of rows and threads, the bits of the matmul of the same values in `f32`: those of the weights, and of activations as they
+/// are or rounded to the weights' dtype.
 #[test]
-fn sixteen_bit_weights_meet_activations_as_they_are() {
+fn sixteen_bit_weights_are_multiplied_by_their_values() {
     let random = &mut Random::new(33);
-    let (m, n, k) = (9, 21, 70);
-    let x = Tensor::of(&[m, k], &activations(m * k, random));
-    let floats = random.floats(n * k);
-    let bias = Tensor::of(&[n], &random.floats(n));
-    let halves: Vec<f16> = floats.iter().map(|&v| f16::from_f32(v)).collect();
-    let brains: Vec<bf16> = floats.iter().map(|&v| bf16::from_f32(v)).collect();
-    let wide = [
-        halves.iter().map(|v| v.to_f32()).collect::<Vec<f32>>(),
-        brains.iter().map(|v| v.to_f32()).collect(),
-    ];
-    let weights = [Tensor::of(&[n, k], &halves), Tensor::of(&[n, k], &brains)];
-    for (w, wide) in weights.into_iter().zip(&wide) {
-        let (w, wide) = (w.transposed(), Tensor::of(&[n, k], wide).transposed());
-        let want: Vec<f32> = run(2, &matmul(), &[&x, &wide, &bias]).values();
-        assert_eq!(bits(&run(2, &unrounded(), &[&x, &w, &bias]).values()), bits(&want), "{}", w.dtype);
-        assert_ne!(bits(&run(2, &matmul(), &[&x, &w, &bias]).values()), bits(&want), "{}", w.dtype);
+    macro_rules! check {
+        ($ty:ident) => {
+            // Few values, columns beyond whole blocks of them, values beyond whole cache lines.
+            for (n, k) in [(1, 5), (21, 70), (32, 16), (67, 256), (33, 611), (128, 1024)] {
+                let weights: Vec<$ty> = random.floats(n * k).iter().map(|&v| $ty::from_f32(v)).collect();
+                let wide: Vec<f32> = weights.iter().map(|v| v.to_f32()).collect();
+                let w = Tensor::of(&[n, k], &weights).transposed();
+                let wide = Tensor::of(&[n, k], &wide).transposed();
+                let bias = Tensor::of(&[n], &random.floats(n));
+                for m in [1, 2, 3, 9] {
+                    let x = activations(m * k, random);
+                    let rounded: Vec<f32> = x.iter().map(|&v| $ty::from_f32(v).to_f32()).collect();
+                    let (x, rounded) = (Tensor::of(&[m, k], &x), Tensor::of(&[m, k], &rounded));
+                    for (op, factor) in [(unrounded(), &x), (matmul(), &rounded)] {
+                        let want: Vec<f32> = run(1, &invariant(), &[factor, &wide, &bias]).values();
+                        for threads in [1, 3] {
+                            let got = run(threads, &op, &[&x, &w, &bias]).values();
+                            assert_eq!(bits(&got), bits(&want), "{} {m} {n} {k} {threads} {op:?}", w.dtype);
+                        }
+                    }
+                }
+            }
+        };
     }
+    check!(f16);
+    check!(bf16);
 }
 
 #[test]
 fn experts_take_unrounded_activations_too() {
+    // Of one row, too, of which each chosen expert gets one.
+    for t in [1, 11] {
+        experts_of(t);
+    }
+}
+
+fn experts_of(t: usize) {
     let random = &mut Random::new(34);
-    let (experts, n, k, t, chosen) = (3, 17, 256, 11, 2);
+    let (experts, n, k, chosen) = (3, 17, 256, 2);
     let quant = QuantType::Q4_K;
     let bytes = random_blocks(quant, experts * n * k, random);
     let floats = values(quant, &bytes, experts * n * k);
