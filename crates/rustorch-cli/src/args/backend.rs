@@ -38,7 +38,7 @@ impl fmt::Display for BackendName {
 /// The values of `--numerics`.
 pub(super) fn numerics() -> impl TypedValueParser<Value = Numerics> {
     // Every name is one of them.
-    clap::builder::PossibleValuesParser::new(Numerics::ALL.map(Numerics::name))
+    clap::builder::PossibleValuesParser::new(Numerics::ALL.iter().map(|numerics| numerics.name()))
         .try_map(|name| name.parse::<Numerics>())
 }
 

@@ -5,41 +5,36 @@ use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Shape, TensorMeta, 
 use std::fmt;
 use std::str::FromStr;
 
-/// How an operation rounds `F32` activations that meet operands of fewer bits: weights of a matmul, keys and values of
-/// attention. Without effect where the operands have one dtype.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
-pub enum Numerics {
-    /// ggml's roundings. A matmul with a block-type weight quantizes the activations to ggml's `vec_dot_type` of that type
-    /// (`Q8_0`, `Q8_1` or `Q8_K`), one with an `F16` or `BF16` weight rounds them to that dtype; sums are `F32`. Attention
-    /// over an `F16` cache rounds queries and the running sums of weighted values to `F16`. On the CPU the bits equal
-    /// llama.cpp's.
-    #[default]
-    Ggml,
-    /// `Ggml`'s roundings of the activations that meet a weight, with sums in the order that is fastest; attention is `F32`'s.
-    /// Results do not depend on threads and batches, but their last bits may differ between versions of this library. A device
-    /// without kernels of its own for it computes as for `Ggml`.
-    Fast,
-    /// Dequantized values multiplied and summed in `F32`; activations are not rounded. Slower, and more precise.
-    F32,
+op_names! {
+    /// How an operation rounds `F32` activations that meet operands of fewer bits: weights of a matmul, keys and values of
+    /// attention. Without effect where the operands have one dtype.
+    ///
+    /// ```
+    /// # use rustorch_core::Numerics;
+    /// assert_eq!("fast".parse::<Numerics>()?, Numerics::Fast);
+    /// # Ok::<(), rustorch_core::Error>(())
+    /// ```
+    #[derive(Default)]
+    Numerics {
+        /// ggml's roundings. A matmul with a block-type weight quantizes the activations to ggml's `vec_dot_type` of that type
+        /// (`Q8_0`, `Q8_1` or `Q8_K`), one with an `F16` or `BF16` weight rounds them to that dtype; sums are `F32`. Attention
+        /// over an `F16` cache rounds queries and the running sums of weighted values to `F16`. On the CPU the bits equal
+        /// llama.cpp's.
+        #[default]
+        Ggml = "ggml",
+        /// Activations of matmuls are rounded as by `Ggml`, sums are in the order that is fastest; attention is `F32`'s. Results do not
+        /// depend on threads and batches, but their last bits may differ between versions of this library. A device without
+        /// kernels of its own for it computes as for `Ggml`.
+        Fast = "fast",
+        /// Dequantized values multiplied and summed in `F32`; activations are not rounded. Slower, and more precise.
+        F32 = "f32",
+    }
 }
 
 impl Numerics {
-    /// All of them.
-    pub const ALL: [Numerics; 3] = [Numerics::Ggml, Numerics::Fast, Numerics::F32];
-
     /// Whether activations that meet a weight of fewer bits are rounded first.
     pub const fn rounds_activations(self) -> bool {
         !matches!(self, Numerics::F32)
-    }
-
-    /// The name, which [`FromStr`] reads.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Numerics::Ggml => "ggml",
-            Numerics::Fast => "fast",
-            Numerics::F32 => "f32",
-        }
     }
 }
 
@@ -54,12 +49,11 @@ impl FromStr for Numerics {
 
     fn from_str(text: &str) -> Result<Numerics> {
         let name = text.trim();
-        Numerics::ALL.into_iter().find(|numerics| numerics.name().eq_ignore_ascii_case(name)).ok_or_else(
-            || {
-                let names = Numerics::ALL.map(Numerics::name).join(", ");
-                Error::argument("numerics", format!("`{name}` is unknown; there are {names}"))
-            },
-        )
+        let found = Numerics::ALL.iter().find(|numerics| numerics.name().eq_ignore_ascii_case(name));
+        found.copied().ok_or_else(|| {
+            let names: Vec<&str> = Numerics::ALL.iter().map(|numerics| numerics.name()).collect();
+            Error::argument("numerics", format!("`{name}` is unknown; there are {}", names.join(", ")))
+        })
     }
 }
 

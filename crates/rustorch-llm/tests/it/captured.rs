@@ -62,7 +62,7 @@ fn every_architecture_decodes_alike() {
     for fixture in &fixtures {
         let mut model = fixture.model().unwrap();
         let ids = [&fixture.prompt[..], &fixture.forced, &fixture.prompt[..8]].concat();
-        for numerics in Numerics::ALL {
+        for &numerics in Numerics::ALL {
             model.set_numerics(numerics);
             let prompt = fixture.prompt.len().min(20);
             if let Some(why) = check(&mut model, &ids[..ids.len().min(60)], prompt, &fixture.header.name) {
