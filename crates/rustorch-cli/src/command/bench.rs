@@ -125,7 +125,7 @@ fn measure(
     output::status(&format!("{test}: warming up"));
     let mut once = || -> Result<f64, Failure> {
         session.truncate(depth);
-        // Also with no token left: a recurrent state is then brought up to those that are there.
+        // Also where no token is left to read: a recurrent state is then recomputed up to here.
         let kept = session.tokens().len();
         session.feed(&tokens[kept..depth])?;
         let start = Instant::now();

@@ -15,7 +15,7 @@ mod many_rows;
 mod pack;
 mod subtract;
 #[cfg(target_arch = "x86_64")]
-mod turned;
+mod transposed;
 mod vector;
 mod wide_rows;
 #[cfg(target_arch = "x86_64")]
@@ -86,9 +86,9 @@ pub(crate) trait Arithmetic: Sized + 'static {
     /// The CPU has AVX2 and F16C; the elements can be read.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    unsafe fn turn(w: *const Self::W, pitch: usize) -> Option<turned::Turned> {
+    unsafe fn transpose(w: *const Self::W, pitch: usize) -> Option<transposed::Transposed> {
         // SAFETY: this function's contract.
-        unsafe { x86::turn::<Self>(w, pitch) }
+        unsafe { x86::convert_and_transpose::<Self>(w, pitch) }
     }
 }
 
@@ -186,7 +186,7 @@ wrapping! {
 }
 
 macro_rules! half {
-    ($($ty:ty: $load:path $(, $turn:path)?;)*) => {$(
+    ($($ty:ty: $load:path $(, $transpose:path)?;)*) => {$(
         impl Arithmetic for Half<$ty> {
             type X = $ty;
             type W = $ty;
@@ -220,9 +220,9 @@ macro_rules! half {
             $(
                 #[cfg(target_arch = "x86_64")]
                 #[inline(always)]
-                unsafe fn turn(w: *const $ty, pitch: usize) -> Option<turned::Turned> {
+                unsafe fn transpose(w: *const $ty, pitch: usize) -> Option<transposed::Transposed> {
                     // SAFETY: this function's contract.
-                    Some(unsafe { $turn(w, pitch) })
+                    Some(unsafe { $transpose(w, pitch) })
                 }
             )?
         }
@@ -257,9 +257,9 @@ macro_rules! half {
             $(
                 #[cfg(target_arch = "x86_64")]
                 #[inline(always)]
-                unsafe fn turn(w: *const $ty, pitch: usize) -> Option<turned::Turned> {
+                unsafe fn transpose(w: *const $ty, pitch: usize) -> Option<transposed::Transposed> {
                     // SAFETY: this function's contract.
-                    Some(unsafe { $turn(w, pitch) })
+                    Some(unsafe { $transpose(w, pitch) })
                 }
             )?
         }
@@ -294,9 +294,9 @@ macro_rules! half {
             $(
                 #[cfg(target_arch = "x86_64")]
                 #[inline(always)]
-                unsafe fn turn(w: *const $ty, pitch: usize) -> Option<turned::Turned> {
+                unsafe fn transpose(w: *const $ty, pitch: usize) -> Option<transposed::Transposed> {
                     // SAFETY: this function's contract.
-                    Some(unsafe { $turn(w, pitch) })
+                    Some(unsafe { $transpose(w, pitch) })
                 }
             )?
         }
@@ -305,7 +305,7 @@ macro_rules! half {
 
 half! {
     f16: x86::load_f16;
-    bf16: x86::load_bf16, x86::turn_bf16;
+    bf16: x86::load_bf16, x86::transpose_bf16;
 }
 
 /// Runs `$call::<A>(args)` for the arithmetic of two dtypes; `$numerics` says whether activations are rounded to a weight's.

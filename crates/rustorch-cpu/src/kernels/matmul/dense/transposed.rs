@@ -1,5 +1,5 @@
 //! One or two rows times a matrix whose columns are contiguous, as tokens meet the 16-bit weights of a language model: the matrix is
-//! read once, and turned in registers instead of being packed, which would take longer than to multiply it.
+//! read once, and transposed in registers instead of being packed, which would take longer than to multiply it.
 
 use super::Arithmetic;
 use super::gemm::{Strided, with_packed};
@@ -15,10 +15,10 @@ const MOST_ROWS: usize = 2;
 const CHAINS: usize = 4;
 /// Results of a register.
 const LANES: usize = 8;
-/// Values of a column that are turned at once.
+/// Values of a column that are transposed at once.
 pub(super) const VALUES: usize = 16;
-/// For each value, a register of eight columns'.
-pub(super) type Turned = [__m256; VALUES];
+/// For each value of a column, a register of eight columns.
+pub(super) type Transposed = [__m256; VALUES];
 /// Columns that are computed at once.
 const COLUMNS: usize = CHAINS * LANES;
 
@@ -35,12 +35,12 @@ pub(super) unsafe fn run<A: Arithmetic>(
     w: Strided,
     gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
 ) -> bool {
-    let is_turned = size_of::<A::E>() == 4 && !A::IS_PLAIN && !A::ADDS && isa > Isa::Portable;
-    if !is_turned || w.k_stride != 1 || w.k < VALUES || w.n == 0 {
+    let is_transposed = size_of::<A::E>() == 4 && !A::IS_PLAIN && !A::ADDS && isa > Isa::Portable;
+    if !is_transposed || w.k_stride != 1 || w.k < VALUES || w.n == 0 {
         return false;
     }
     // SAFETY: this function's contract; a column has as many values.
-    let can = |gemm: &GroupedGemm<'_, _, _>| unsafe { is_convertible::<A>(gemm.w.cast()) };
+    let can = |gemm: &GroupedGemm<'_, _, _>| unsafe { has_transpose::<A>(gemm.w.cast()) };
     if gemms.iter().any(|gemm| gemm.x.count > MOST_ROWS) || !gemms.first().is_some_and(can) {
         return false;
     }
@@ -75,16 +75,16 @@ unsafe fn run_one<A: Arithmetic>(
         pool.ranges(w.n.div_ceil(COLUMNS), (WORTH / block_ns).ceil() as usize, |blocks| {
             // SAFETY: this function's contract.
             let begin = unsafe { matrix.address(blocks.start * COLUMNS * w.n_stride) };
-            let mut ahead = Ahead::new::<A::W>(begin, w);
-            ahead.ask(COLUMNS * ahead.lines);
+            let mut prefetch = Prefetch::new::<A::W>(begin, w);
+            prefetch.fetch(COLUMNS * prefetch.lines);
             for block in blocks.clone() {
                 let first = block * COLUMNS;
                 let n = COLUMNS.min(w.n - first);
                 // What comes next, unless another thread reads it.
-                ahead.left = if block + 1 < blocks.end { ahead.lines } else { 0 };
+                prefetch.left = if block + 1 < blocks.end { prefetch.lines } else { 0 };
                 for row in 0..x.count {
                     if row > 0 {
-                        ahead.left = 0;
+                        prefetch.left = 0;
                     }
                     let mut sums = [0.0f32; COLUMNS];
                     // SAFETY: this function's contract; the rows are packed as `f32`, which `E` is, and a block of results is one
@@ -92,7 +92,7 @@ unsafe fn run_one<A: Arithmetic>(
                     unsafe {
                         let columns = matrix.address(first * w.n_stride).cast_const();
                         let row_of_x = packed.address(row * w.k).cast_const().cast();
-                        multiply(columns, (w.k, n), w.n_stride, row_of_x, &mut ahead, &mut sums);
+                        multiply(columns, (w.k, n), w.n_stride, row_of_x, &mut prefetch, &mut sums);
                         let sums = std::slice::from_raw_parts(sums.as_ptr().cast::<A::E>(), n);
                         out.store(row, first, sums, A::out);
                     }
@@ -104,38 +104,39 @@ unsafe fn run_one<A: Arithmetic>(
     });
 }
 
-/// Whether elements are converted and turned.
+/// Whether the type has [`transpose`](Arithmetic::transpose).
 ///
 /// # Safety
 /// The CPU has AVX2 and F16C; [`VALUES`] elements can be read.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn is_convertible<A: Arithmetic>(w: *const A::W) -> bool {
+unsafe fn has_transpose<A: Arithmetic>(w: *const A::W) -> bool {
     // SAFETY: this function's contract.
-    unsafe { A::turn(w, 0).is_some() }
+    unsafe { A::transpose(w, 0).is_some() }
 }
 
-/// Asks for the memory of columns in its order, to come to the second-level cache: a block of columns is read line by line of all of them,
-/// which memory would answer slowly.
-struct Ahead {
+/// Prefetches the next block of columns into the second-level cache, in the order of memory: its kernel reads a line of each column in turn,
+/// which is slow from memory.
+struct Prefetch {
     next: *const i8,
-    /// Lines of a column, and those that are left of this one; none is asked for if none is.
+    /// Cache lines of a column.
     lines: usize,
+    /// Those that are left of the column that `next` is in; 0 to prefetch nothing.
     left: usize,
     /// Bytes from the last line of a column to the next column.
     gap: usize,
 }
 
-impl Ahead {
+impl Prefetch {
     /// From this element on.
-    fn new<W>(first: *const W, w: Strided) -> Ahead {
+    fn new<W>(first: *const W, w: Strided) -> Prefetch {
         let lines = (w.k * size_of::<W>()).div_ceil(LINE);
         let gap = (w.n_stride * size_of::<W>()).wrapping_sub(lines * LINE);
-        Ahead { next: first.cast(), lines, left: lines, gap }
+        Prefetch { next: first.cast(), lines, left: lines, gap }
     }
 
-    /// Asks for the next lines. They need not exist.
+    /// Prefetches the next lines, which need not exist.
     #[inline(always)]
-    fn ask(&mut self, lines: usize) {
+    fn fetch(&mut self, lines: usize) {
         if self.left == 0 {
             return;
         }
@@ -160,51 +161,42 @@ struct Lines([[u8; LINE]; COLUMNS]);
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// [`multiply`] with as many registers as AVX-512 has.
-///
-/// # Safety
-/// As there; the CPU has AVX-512 F and VL.
-#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512vl")]
-unsafe fn multiply_avx512<A: Arithmetic>(
-    w: *const A::W,
-    size: (usize, usize),
-    pitch: usize,
-    x: *const f32,
-    ahead: &mut Ahead,
-    sums: &mut [f32; COLUMNS],
-) {
-    // SAFETY: the contract is passed on.
-    unsafe { multiply::<A>(w, size, pitch, x, ahead, sums) }
+/// [`multiply`] for an instruction set: with AVX-512 for its 32 registers.
+macro_rules! multiply_for {
+    ($($features:literal: $name:ident;)*) => {$(
+        /// # Safety
+        /// As [`multiply`], on a CPU with these features.
+        #[target_feature(enable = $features)]
+        unsafe fn $name<A: Arithmetic>(
+            w: *const A::W,
+            size: (usize, usize),
+            pitch: usize,
+            x: *const f32,
+            prefetch: &mut Prefetch,
+            sums: &mut [f32; COLUMNS],
+        ) {
+            // SAFETY: the contract is passed on.
+            unsafe { multiply::<A>(w, size, pitch, x, prefetch, sums) }
+        }
+    )*};
 }
 
-/// [`multiply`] with AVX2.
-///
-/// # Safety
-/// As there.
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn multiply_avx2<A: Arithmetic>(
-    w: *const A::W,
-    size: (usize, usize),
-    pitch: usize,
-    x: *const f32,
-    ahead: &mut Ahead,
-    sums: &mut [f32; COLUMNS],
-) {
-    // SAFETY: the contract is passed on.
-    unsafe { multiply::<A>(w, size, pitch, x, ahead, sums) }
+multiply_for! {
+    "avx2,fma,f16c,avx512f,avx512vl": multiply_avx512;
+    "avx2,fma,f16c": multiply_avx2;
 }
 
 /// The sums of a row with `n` columns of `k` values, `pitch` elements apart.
 ///
 /// # Safety
-/// The CPU has AVX2, FMA and F16C; the type [is convertible](is_convertible). The row and the columns have `k` values, and `E` is `f32`.
+/// The CPU has AVX2, FMA and F16C; the type [has it](has_transpose). The row and the columns have `k` values, and `E` is `f32`.
 #[inline(always)]
 unsafe fn multiply<A: Arithmetic>(
     w: *const A::W,
     (k, n): (usize, usize),
     pitch: usize,
     x: *const f32,
-    ahead: &mut Ahead,
+    prefetch: &mut Prefetch,
     sums: &mut [f32; COLUMNS],
 ) {
     // Columns past the end are computed as the last one again, and dropped.
@@ -218,7 +210,7 @@ unsafe fn multiply<A: Arithmetic>(
     unsafe {
         let mut acc = [_mm256_setzero_ps(); CHAINS];
         for p in (0..k / line * line).step_by(line) {
-            ahead.ask(COLUMNS);
+            prefetch.fetch(COLUMNS);
             for j in 0..COLUMNS {
                 let (from, to) =
                     (starts[j].add(p).cast::<__m256i>(), lines.0[j].as_mut_ptr().cast::<__m256i>());
@@ -252,7 +244,7 @@ unsafe fn add<A: Arithmetic>(acc: &mut [__m256; CHAINS], w: *const A::W, pitch: 
     // SAFETY: this function's contract.
     unsafe {
         for g in 0..CHAINS {
-            let values = A::turn(w.add(g * LANES * pitch), pitch).unwrap_unchecked();
+            let values = A::transpose(w.add(g * LANES * pitch), pitch).unwrap_unchecked();
             for i in 0..VALUES {
                 acc[g] = _mm256_fmadd_ps(_mm256_broadcast_ss(&*x.add(i)), values[i], acc[g]);
             }

@@ -86,18 +86,18 @@ impl Matrix {
     }
 
     /// Whether a vector of memory has values of as many rows.
-    fn is_turned(&self) -> bool {
+    fn is_transposed(&self) -> bool {
         self.strides[0] == 1 && self.strides[1] != 1 && self.rows >= LANES
     }
 
     /// Elements of memory: chunks of the vector, and gathered rows or the lanes' sums of a block.
     fn memory(&self, block: usize) -> usize {
-        TOGETHER * CHUNK + if self.is_turned() { LANES * block } else { TOGETHER * CHUNK }
+        TOGETHER * CHUNK + if self.is_transposed() { LANES * block } else { TOGETHER * CHUNK }
     }
 
     /// Rows that are computed at a time.
     fn block(&self, size: usize) -> usize {
-        match self.is_turned() {
+        match self.is_transposed() {
             true => SEGMENT / size,
             false => (GRAIN / (self.k * size)).next_multiple_of(TOGETHER).max(TOGETHER),
         }
@@ -246,7 +246,7 @@ where
             // SAFETY: the contract of `super::run`, and memory for the values of as many chunks.
             unsafe {
                 let vector = self.vector(chunks.clone());
-                if self.matrix.is_turned() {
+                if self.matrix.is_transposed() {
                     // No closures in these loops: one that is not inlined is compiled without the instruction set.
                     for (i, chunk) in chunks.enumerate() {
                         self.columns(l, chunk, vector.add(i * CHUNK));

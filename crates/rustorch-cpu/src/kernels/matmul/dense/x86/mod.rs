@@ -4,7 +4,7 @@ mod vector;
 
 use super::Arithmetic;
 use super::kernel::{Pitched, Scalar, Tiles, Vector, tile};
-use super::turned::{Turned, VALUES};
+use super::transposed::{Transposed, VALUES};
 use crate::Isa;
 use rustorch_core::{C64, C128, bf16, f16};
 use std::arch::x86_64::*;
@@ -134,12 +134,15 @@ pub(super) unsafe fn load_bf16(w: *const bf16) -> __m256 {
     }
 }
 
-/// See [`Arithmetic::turn`]: elements are converted, then turned.
+/// See [`Arithmetic::transpose`]: elements are converted, then transposed.
 ///
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(super) unsafe fn turn<A: Arithmetic>(w: *const A::W, pitch: usize) -> Option<Turned> {
+pub(super) unsafe fn convert_and_transpose<A: Arithmetic>(
+    w: *const A::W,
+    pitch: usize,
+) -> Option<Transposed> {
     // SAFETY: this function's contract.
     unsafe {
         let mut all = [_mm256_setzero_ps(); VALUES];
@@ -158,12 +161,12 @@ pub(super) unsafe fn turn<A: Arithmetic>(w: *const A::W, pitch: usize) -> Option
     }
 }
 
-/// See [`Arithmetic::turn`]: pairs of elements are turned, and each half of a pair is the upper half of an `f32`.
+/// See [`Arithmetic::transpose`]: pairs of elements are transposed, and each half of a pair is the upper half of an `f32`.
 ///
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(super) unsafe fn turn_bf16(w: *const bf16, pitch: usize) -> Turned {
+pub(super) unsafe fn transpose_bf16(w: *const bf16, pitch: usize) -> Transposed {
     // SAFETY: this function's contract.
     unsafe {
         let mut columns = [_mm256_setzero_ps(); 8];

@@ -242,6 +242,7 @@ unsafe fn add_products<W: Weight, const QUADS: usize>(
             0..=4 => add_short::<QUADS, QUADS>(t, w, x, g, factors),
             5 => add_short::<QUADS, 4>(t, w, x, g, factors),
             6 => add_short::<QUADS, 2>(t, w, x, g, factors),
+            7 => unreachable!("no type has codes of seven bits"),
             _ => add_wide::<QUADS>(t, w, x, g, factors),
         }
     }
