@@ -29,6 +29,7 @@ pub mod rope;
 pub mod scan;
 pub mod scatter;
 pub mod select;
+pub mod slice_update;
 pub mod softmax;
 pub mod softmax_backward;
 pub mod sort;
@@ -41,7 +42,7 @@ use crate::library::strided;
 use crate::plan::{Operand, Request};
 use crate::splitting::{self, Chunk, SplitPlan, copy};
 use crate::wgsl::Wgsl;
-use rustorch_core::{Assert, CachedAttention, CopyOp, Decline, Fft, Linalg, Op, SliceUpdate, with_op};
+use rustorch_core::{Assert, CopyOp, Decline, Fft, Linalg, Op, with_op};
 
 pub use table::{capability, markdown, supports};
 
@@ -86,6 +87,8 @@ kernels! {
     Select(select::Select),
     /// Elements brought to the places of indices.
     Scatter(scatter::Scatter),
+    /// Elements over a part of others.
+    SliceUpdate(slice_update::SliceUpdate),
     /// A reduction.
     Reduce(reduce::Reduce),
     /// Running sums and products.
@@ -235,10 +238,6 @@ impl Kernels for Linalg {}
 impl Kernels for Fft {}
 
 impl Kernels for Assert {}
-
-impl Kernels for CachedAttention {}
-
-impl Kernels for SliceUpdate {}
 
 /// Whether an operation's kernels write a result of rows with gaps between them where it belongs: rows of whole words.
 pub(crate) fn writes_rows(op: &Op, out: &Operand<'_>, hardware: &Hardware) -> bool {

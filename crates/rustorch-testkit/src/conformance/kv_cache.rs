@@ -11,16 +11,21 @@ fn index(value: i64) -> Argument {
 impl Cases {
     /// Updates at both ends and where they do not fit, and attention from the first position to the last.
     pub(super) fn kv_cache(&mut self) {
-        for dtype in [DType::F32, DType::F16] {
+        for dtype in [DType::F32, DType::F16, DType::U8, DType::I64, DType::C128] {
             for how in ARRANGEMENTS {
-                for start in [0, 3, 9, -1] {
+                for (axis, start) in [(1, 0), (1, 3), (1, 9), (1, -1), (2, 2)] {
+                    let updated = if axis == 1 { [2, 2, 4] } else { [2, 6, 2] };
                     let args = vec![
                         self.argument(dtype, &[2, 6, 4], how),
-                        self.argument(dtype, &[2, 2, 4], how),
+                        self.argument(dtype, &updated, how),
                         index(start),
                     ];
-                    self.add(Op::SliceUpdate(SliceUpdate { axis: 1 }), args);
+                    self.add(Op::SliceUpdate(SliceUpdate { axis }), args);
                 }
+            }
+        }
+        for dtype in [DType::F32, DType::F16] {
+            for how in ARRANGEMENTS {
                 for (position, window) in [(0, None), (5, None), (68, Some(7))] {
                     let attention = Attention { window, ..Attention::new(0.25) };
                     let args = vec![

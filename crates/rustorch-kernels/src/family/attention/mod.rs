@@ -19,16 +19,26 @@ use crate::plan::Request;
 use crate::splitting::{Chunk, Move, SplitPlan, axes, axes::one};
 use crate::table::{DTypes, Row, row};
 use operands::Operands;
-use rustorch_core::{Attention as Parameters, DType, Decline, Op, OpKind, OpType, TensorMeta};
+use rustorch_core::{
+    Attention as Parameters, CachedAttention, DType, Decline, Op, OpKind, OpType, TensorMeta,
+};
 
 /// The widest queries and values.
 const WIDTH: usize = 512;
 
 /// Supported operations and their dtypes.
-pub const ROWS: &[Row] = &[row(OpType::Attention, &[OpKind::Attention], DTYPES)
-    .beside(&[DType::F16, DType::BF16, DType::F32, DType::Bool])
-    .check(check)
-    .remark("heads of up to 512 columns, without dropout; 16-bit queries on GPUs only, with an even number of columns")];
+pub const ROWS: &[Row] = &[
+    row(OpType::Attention, &[OpKind::Attention], DTYPES)
+        .beside(&[DType::F16, DType::BF16, DType::F32, DType::Bool])
+        .check(check)
+        .remark(REMARK),
+    row(OpType::Attention, &[OpKind::CachedAttention], DTYPES)
+        .beside(&[DType::F16, DType::BF16, DType::F32, DType::I32, DType::I64])
+        .check(check)
+        .remark(REMARK),
+];
+
+const REMARK: &str = "heads of up to 512 columns, without dropout; 16-bit queries on GPUs only, with an even number of columns";
 
 /// Of queries, and of gradients.
 pub(super) const DTYPES: DTypes = DTypes::always(&[DType::F16, DType::BF16, DType::F32]);
@@ -63,14 +73,30 @@ fn is_short(request: &Request<'_>, op: &Parameters) -> bool {
     op.rounds_to_f16(args[0].dtype, args[1].dtype) && rows(&args[0]) <= SHORT[0] && rows(&args[1]) <= SHORT[1]
 }
 
+/// Plans an attention, of whose arguments the fourth may be the position of query 0 and no mask.
+fn plan(
+    plan: &mut Plan,
+    request: &Request<'_>,
+    attention: &Parameters,
+    has_position: bool,
+) -> Result<(), Decline> {
+    let operands = Operands::new(request, attention, has_position)?;
+    let in_order = request.hardware.keeps_order() || is_short(request, attention);
+    match tiled::Shape::choose(request.args, request.hardware).filter(|_| !in_order) {
+        Some(shape) => tiled::plan(plan, request, operands, shape),
+        None => reference::plan(plan, request, operands),
+    }
+}
+
+impl Kernels for CachedAttention {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request, &self.attention, true)
+    }
+}
+
 impl Kernels for Parameters {
     fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
-        let operands = Operands::new(request, self)?;
-        let in_order = request.hardware.keeps_order() || is_short(request, self);
-        match tiled::Shape::choose(request.args, request.hardware).filter(|_| !in_order) {
-            Some(shape) => tiled::plan(plan, request, operands, shape),
-            None => reference::plan(plan, request, operands),
-        }
+        self::plan(plan, request, self, false)
     }
 
     /// Batches, heads of keys with the heads of queries that share them, and queries.

@@ -1,10 +1,12 @@
 //! What the kernels of attention share: bindings and parameters of queries, keys, values and mask.
 
-use crate::family::StepBuilder;
+use crate::Hardware;
 use crate::family::matmul::leading;
+use crate::family::{StepBuilder, slice_update};
 use crate::library::strided::{Grid, rows};
-use crate::plan::parameters::parameters;
+use crate::plan::parameters::{Names, parameters};
 use crate::plan::{Operand, Request};
+use crate::wgsl::{Elements, Module};
 use rustorch_core::{Attention, DType, Decline, Layout};
 
 parameters! {
@@ -26,8 +28,10 @@ parameters! {
         v_stride: usize,
         mask_start: u32,
         mask_stride: usize,
-        /// One past the last key that query 0 sees.
+        /// The last key that query 0 sees, where that is no data.
         offset: u32,
+        /// Where it is data.
+        position_start: u32,
         /// How far back it sees.
         window: u32,
         causal: u32,
@@ -52,6 +56,8 @@ pub(super) struct Kind {
     pub(super) half: bool,
     /// Whether the log-sum-exp is made, too.
     pub(super) lse: bool,
+    /// The dtype of the position of query 0, if it is data.
+    pub(super) position: Option<DType>,
     /// Dimensions of the rows of queries, of the heads of keys and of values.
     pub(super) ranks: [usize; 3],
 }
@@ -60,13 +66,19 @@ pub(super) struct Kind {
 pub(super) struct Operands<'r, 'a> {
     request: &'r Request<'a>,
     attention: &'r Attention,
+    /// Whether the fourth argument is the position of query 0, and no mask.
+    has_position: bool,
     grids: [Grid; 3],
     /// The mask as wide as the scores, and its rows.
     mask: Option<(Layout, Grid)>,
 }
 
 impl<'r, 'a> Operands<'r, 'a> {
-    pub(super) fn new(request: &'r Request<'a>, attention: &'r Attention) -> Result<Self, Decline> {
+    pub(super) fn new(
+        request: &'r Request<'a>,
+        attention: &'r Attention,
+        has_position: bool,
+    ) -> Result<Self, Decline> {
         let (q, k, v) = (request.arg(0), request.arg(1), request.arg(2));
         let grids = [
             Grid::new(&[&rows(q.layout)?]),
@@ -74,7 +86,7 @@ impl<'r, 'a> Operands<'r, 'a> {
             Grid::new(&[&leading(v.layout, 2)?]),
         ];
         let rank = q.layout.ndim();
-        let mask = match request.args.get(3) {
+        let mask = match request.args.get(3).filter(|_| !has_position) {
             None => None,
             Some(mask) => {
                 let shape = q.layout.shape().with_dim(rank - 1, k.layout.dims()[rank - 2]);
@@ -85,11 +97,11 @@ impl<'r, 'a> Operands<'r, 'a> {
                 Some((layout, grid))
             }
         };
-        Ok(Operands { request, attention, grids, mask })
+        Ok(Operands { request, attention, has_position, grids, mask })
     }
 
     pub(super) fn kind(&self) -> Kind {
-        let Operands { request, attention, grids, mask } = self;
+        let Operands { request, attention, has_position, grids, mask } = self;
         let [q, k] = [0, 1].map(|i| request.args[i].dtype);
         Kind {
             queries: q,
@@ -98,13 +110,14 @@ impl<'r, 'a> Operands<'r, 'a> {
             softcap: attention.softcap.is_some(),
             half: attention.rounds_to_f16(q, k),
             lse: attention.lse,
+            position: has_position.then(|| request.args[3].dtype),
             ranks: [grids[0].ndim(), grids[1].ndim(), grids[2].ndim()],
         }
     }
 
-    /// Binds queries, keys, values and the mask, in this order.
+    /// Binds queries, keys, values, the mask and the position, in this order.
     pub(super) fn bind(self, launch: &mut StepBuilder<'_>) -> Result<Params, Decline> {
-        let Operands { request, attention, grids, mask } = self;
+        let Operands { request, attention, has_position, grids, mask } = self;
         let (q, k, v) = (request.arg(0), request.arg(1), request.arg(2));
         let rank = q.layout.ndim();
         let (qd, kd, vd) = (q.layout.dims(), k.layout.dims(), v.layout.dims());
@@ -113,6 +126,7 @@ impl<'r, 'a> Operands<'r, 'a> {
             Some((layout, _)) => launch.read(&Operand { layout, ..request.arg(3) })?,
             None => 0,
         };
+        let position_start = if has_position { launch.read(&request.arg(3))? } else { 0 };
         let strides = |x: &Operand<'_>| [x.layout.strides()[rank - 2], x.layout.strides()[rank - 1]];
         let ([k_row, k_stride], [v_row, v_stride]) = (strides(&k), strides(&v));
         let limit =
@@ -138,7 +152,8 @@ impl<'r, 'a> Operands<'r, 'a> {
             mask_stride: mask.as_ref().map_or(0, |(layout, _)| layout.strides()[rank - 1]),
             offset: limit(attention.causal).map_err(small)?,
             window: limit(attention.window).map_err(small)?,
-            causal: attention.causal.is_some().into(),
+            position_start,
+            causal: (has_position || attention.causal.is_some()).into(),
             scale: attention.scale,
             cap: attention.softcap.unwrap_or(1.0),
             q_grid,
@@ -146,5 +161,23 @@ impl<'r, 'a> Operands<'r, 'a> {
             v_grid,
             mask_grid: mask.map(|(_, grid)| grid),
         })
+    }
+}
+
+/// The buffer of the position, where that is data.
+pub(super) fn declare_position(module: &mut Module, kind: &Kind, hardware: &Hardware) -> Option<Elements> {
+    kind.position.map(|dtype| module.elements("positions", dtype, false, hardware))
+}
+
+/// Statements that declare `more`, how many keys query 0 sees if there are so many.
+pub(super) fn more(position: Option<&Elements>, params: &Params<Names>) -> String {
+    let Params { offset, position_start, causal, .. } = params;
+    match position {
+        None => format!("let more = select(0u, {offset}, {causal} != 0u) + 1u;"),
+        Some(values) => {
+            let most = format!("{}u", u32::MAX / 2);
+            let from = slice_update::clamped(values, "before", &position_start.to_string(), &most);
+            format!("{from}\nlet more = before + 1u;")
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! `rustorch-cpu` (see its `attention/half.rs`).
 
 use super::WIDTH;
-use super::operands::{Kind, Operands, Params as OperandParams};
+use super::operands::{Kind, Operands, Params as OperandParams, declare_position, more};
 use crate::family::{Plan, StepBuilder};
 use crate::plan::parameters::parameters;
 use crate::plan::{Request, line};
@@ -48,16 +48,18 @@ pub(super) fn plan(
 
 impl Attention {
     pub(crate) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Kind { queries: _, keys, mask, half, softcap, lse, ranks } = self.0;
+        let Kind { queries: _, keys, mask, half, softcap, lse, position: _, ranks } = self.0;
         let mut module = Module::new();
         let q = module.elements("q", DType::F32, false, hardware);
         let k = module.elements("k", keys, false, hardware);
         let v = module.elements("v", keys, false, hardware);
         let mask_elements = mask.map(|(dtype, _)| module.elements("mask", dtype, false, hardware));
+        let position = declare_position(&mut module, &self.0, hardware);
         let y = module.elements("y", DType::F32, true, hardware);
         let lse = lse.then(|| module.elements("lse", DType::F32, true, hardware));
         let Params { operands, y_start, lse_start } =
             module.parameters::<Params>((ranks, mask.map(|(_, rank)| rank)));
+        let more = more(position.as_ref(), &operands);
         let OperandParams {
             queries,
             m,
@@ -75,7 +77,8 @@ impl Attention {
             v_stride,
             mask_start,
             mask_stride,
-            offset,
+            offset: _,
+            position_start: _,
             window,
             causal,
             scale,
@@ -169,7 +172,8 @@ impl Attention {
             {}
             {mask_at}
             var none = NONE;
-            let here = place + select(0u, {offset}, {causal} != 0u) + 1u;
+            {more}
+            let here = place + more;
             let end = select({n}, min(here, {n}), {causal} != 0u);
             let begin = min(select(0u, here - {window}, here > {window}), end);
             for (var i = local; i < {d}; i += {WORKGROUP}u) {{ query[i] = rounded({}); }}

@@ -8,8 +8,8 @@ pub use markdown::markdown;
 use super::{
     attention, attention_backward, border, causal_conv1d, channel_norm, channel_norm_backward, conv, create,
     cross_entropy, dropout, foreach, layer_norm, matmul, norm_backward, optimizer_step, pointwise, pooling,
-    random, recurrence, reduce, rms_norm, rnn_gates, rope, scan, scatter, select, softmax, softmax_backward,
-    sort, weight,
+    random, recurrence, reduce, rms_norm, rnn_gates, rope, scan, scatter, select, slice_update, softmax,
+    softmax_backward, sort, weight,
 };
 use crate::Hardware;
 use crate::library::strided;
@@ -49,6 +49,7 @@ const FAMILIES: &[&[Row]] = &[
     rope::ROWS,
     select::ROWS,
     scatter::ROWS,
+    slice_update::ROWS,
     border::ROWS,
     sort::ROWS,
     pooling::ROWS,

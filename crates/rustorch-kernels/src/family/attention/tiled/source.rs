@@ -6,7 +6,7 @@ use super::super::chunks::{
     ACROSS, ChunkLayout, DEPTH, DOWN, KEY_PITCH, KEYS, KEYS_EACH, LOADS, PARTS, Quads, THREADS, add_dots,
     add_weighted, fetch, pairs, store as store_chunk, store_quad,
 };
-use super::super::operands::Params as OperandParams;
+use super::super::operands::{Params as OperandParams, declare_position, more};
 use super::shape::{EXCHANGE_PITCH, Shape};
 use super::{Params, Tiled};
 use crate::plan::parameters::Names;
@@ -21,6 +21,8 @@ struct Source<'a> {
     params: &'a Params<Names>,
     /// Statements that add the mask's element to `score`.
     masked: String,
+    /// Statements that say how many keys query 0 sees.
+    more: String,
 }
 
 pub(super) fn wgsl(kernel: &Tiled, hardware: &Hardware) -> Wgsl {
@@ -30,6 +32,7 @@ pub(super) fn wgsl(kernel: &Tiled, hardware: &Hardware) -> Wgsl {
     let [k, v] = [("k", quads[0]), ("v", quads[1])]
         .map(|(name, aligned)| Quads::declare(&mut module, name, kind.keys, aligned, hardware));
     let mask = kind.mask.map(|(dtype, _)| (dtype, module.elements("mask", dtype, false, hardware)));
+    let position = declare_position(&mut module, &kind, hardware);
     let y_dtype = if split { DType::F32 } else { kind.queries };
     let y = module.elements("y", y_dtype, true, hardware);
     let lse = (kind.lse && !split).then(|| module.elements("lse", DType::F32, true, hardware));
@@ -70,7 +73,8 @@ pub(super) fn wgsl(kernel: &Tiled, hardware: &Hardware) -> Wgsl {
             }
         }
     };
-    let source = Source { shape, params: &params, masked };
+    let more = more(position.as_ref(), &params.operands);
+    let source = Source { shape, params: &params, masked, more };
     let mut body = source.begin(&q, kind.half);
     body += &source.keys(kind.softcap);
     let finish = match (split, lse) {
@@ -98,8 +102,8 @@ impl Source<'_> {
     fn begin(&self, q: &Elements, half: bool) -> String {
         let Params { operands, heads, tiles, splits, each, groups, .. } = self.params;
         let OperandParams { m, group, n, d, q_start, q_stride, k_start, v_start, .. } = operands;
-        let OperandParams { mask_start, offset, window, causal, q_grid, k_grid, v_grid, mask_grid, .. } =
-            operands;
+        let OperandParams { mask_start, window, causal, q_grid, k_grid, v_grid, mask_grid, .. } = operands;
+        let more = &self.more;
         let rows = self.shape.tile_rows();
         let row_quads = self.shape.d / 4;
         let mask_place = match mask_grid {
@@ -133,7 +137,7 @@ impl Source<'_> {
             {}
             var v_at = {v_start};
             {}
-            let more = select(0u, {offset}, {causal} != 0u) + 1u;
+            {more}
             let late = (first + row_count - 1u) / {group} + more;
             let last = min(select({n}, min(late, {n}), {causal} != 0u), (split + 1u) * {each});
             let early = first / {group} + more;
