@@ -5,6 +5,8 @@ use crate::{
     TensorMeta, View, ViewMut,
 };
 use smallvec::SmallVec;
+use std::any::Any;
+use std::fmt;
 
 /// A device as a plug-in. Everything above the executor is the same whatever implements this.
 ///
@@ -66,6 +68,29 @@ pub unsafe trait Backend: Send + Sync {
     /// is allowed. [`run_checked`] makes sure of it.
     unsafe fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault>;
 
+    /// Makes an operation ready to run again and again on operands of these dtypes and layouts, so that what
+    /// [`run`](Self::run) finds out each time is found out once. `None`, the default, where that saves nothing or cannot be.
+    ///
+    /// [`supports`](Self::supports) accepts the operation.
+    fn prepare(&self, _request: &PrepareRequest<'_>) -> Option<PreparedOp> {
+        None
+    }
+
+    /// Runs what [`prepare`](Self::prepare) of this backend has made, as [`run`](Self::run) does.
+    ///
+    /// # Safety
+    /// As of [`run`](Self::run), for the operation that was prepared; and dtypes, layouts and aliasing of the operands are those that it was
+    /// prepared for.
+    unsafe fn run_prepared(
+        &self,
+        prepared: &PreparedOp,
+        _args: &[View<'_>],
+        _outs: &mut [ViewMut<'_>],
+    ) -> Result<(), Fault> {
+        let message = format!("{prepared:?} is not this backend's");
+        Err(Fault::Backend { device: self.device(), message })
+    }
+
     /// Runs a pointwise op ([`Op::elementwise_output`]) on a few contiguous elements in host
     /// memory, without the views that [`run`](Self::run) takes: those cost more than a few elements do. Returns whether that
     /// is done; if not, [`run`](Self::run) does it or says what is wrong.
@@ -108,6 +133,44 @@ pub unsafe trait Backend: Send + Sync {
     /// What it offers beside: streams, a vendor's BLAS library, a profiler, metrics, remarks. Nothing by default.
     fn extensions(&self) -> Extensions<'_> {
         Extensions::default()
+    }
+}
+
+/// An operation to make ready: see [`Backend::prepare`].
+#[derive(Clone, Copy, Debug)]
+pub struct PrepareRequest<'a> {
+    /// The operation.
+    pub op: &'a Op,
+    /// Its arguments.
+    pub args: &'a [TensorMeta<'a>],
+    /// By argument: whether a result overwrites it, as [`Backend::run`] allows.
+    pub aliased: &'a [bool],
+    /// Its results.
+    pub outs: &'a [TensorMeta<'a>],
+    /// By result: whether its elements, contiguous, are all that is in its buffer.
+    pub fresh: &'a [bool],
+    /// Whether all operands are likely to be in the same memory each time, so that it pays to keep what depends on it.
+    pub stays: bool,
+}
+
+/// An operation that a backend has made ready: see [`Backend::prepare`].
+pub struct PreparedOp(Box<dyn Any + Send + Sync>);
+
+impl PreparedOp {
+    /// Of whatever the backend keeps.
+    pub fn new(kept: impl Any + Send + Sync) -> PreparedOp {
+        PreparedOp(Box::new(kept))
+    }
+
+    /// What the backend keeps, if it is of this type.
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Debug for PreparedOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedOp").finish_non_exhaustive()
     }
 }
 

@@ -16,6 +16,8 @@ pub use signature::{KernelSignature, check_range, check_size, invalid, shortened
 use crate::Hardware;
 use rustorch_core::Fault;
 use rustorch_core::profile::DeviceProfiler;
+use std::any::Any;
+use std::sync::OnceLock;
 
 /// The maximum number of streams of a device.
 pub const STREAMS: usize = 16;
@@ -144,6 +146,26 @@ pub struct Launch<'a, D: Driver + ?Sized> {
     pub groups: [u32; 3],
     /// The operation it belongs to, for profilers.
     pub label: &'a str,
+    /// For what the driver makes of all this but the parameters' values, which are the same whenever the cache is.
+    pub cache: Option<&'a LaunchCache>,
+}
+
+/// What a driver keeps of a launch for later ones of the same kernel with the same buffers and workgroups, such as a bind group: set by
+/// the first.
+#[derive(Debug, Default)]
+pub struct LaunchCache(OnceLock<Box<dyn Any + Send + Sync>>);
+
+impl LaunchCache {
+    /// What is kept, if it is of this type.
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.0.get()?.downcast_ref()
+    }
+
+    /// Keeps something, unless something is kept already.
+    pub fn set(&self, kept: impl Any + Send + Sync) {
+        // Whoever was first made the same.
+        let _ = self.0.set(Box::new(kept));
+    }
 }
 
 /// A range of a buffer bound to a kernel.

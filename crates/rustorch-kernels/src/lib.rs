@@ -23,7 +23,7 @@ mod translate;
 pub mod wgsl;
 
 pub use cache::KernelCache;
-pub use driver::{BufferBinding, Driver, KernelSource, Launch};
+pub use driver::{BufferBinding, Driver, KernelSource, Launch, LaunchCache};
 pub use engine::Engine;
 pub use family::Kernel;
 pub use hardware::{Arithmetic, Hardware, Language, Subgroups};

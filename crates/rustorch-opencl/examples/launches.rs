@@ -52,6 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     parameters: &[],
                     groups,
                     label: "run",
+                    cache: None,
                 })
             }
         };

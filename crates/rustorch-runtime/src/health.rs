@@ -62,6 +62,11 @@ impl DeviceHealth {
         self.ops.contains(|| OpKey::new(op, args, outs))
     }
 
+    /// Whether any operation is kept away.
+    pub(crate) fn has_quarantine(&self) -> bool {
+        self.ops.entries.load(Ordering::Acquire) != 0
+    }
+
     /// Keeps an operation away for some time.
     pub(crate) fn quarantine(&self, key: OpKey, time: Duration) {
         self.ops.insert(key, time);

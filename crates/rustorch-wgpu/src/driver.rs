@@ -9,7 +9,7 @@ use crate::pipeline::{Compiler, Kernel};
 use crate::read::{self, CHUNK, Staging};
 use rustorch_core::Fault;
 use rustorch_core::profile::DeviceProfiler;
-use rustorch_kernels::{BufferBinding, Driver, Hardware, KernelSource, Launch};
+use rustorch_kernels::{BufferBinding, Driver, Hardware, KernelSource, Launch, LaunchCache};
 use std::fmt;
 use std::sync::Mutex;
 
@@ -172,8 +172,18 @@ impl Driver for WgpuDriver {
 
     unsafe fn launch(&self, launch: &Launch<'_, WgpuDriver>) -> Result<(), Fault> {
         self.faults.check()?;
-        self.check(launch)?;
-        let group = self.bind(launch);
+        let made;
+        let group = match launch.cache.and_then(LaunchCache::get::<Option<wgpu::BindGroup>>) {
+            Some(group) => group,
+            None => {
+                self.check(launch)?;
+                made = self.bind(launch);
+                if let Some(cache) = launch.cache {
+                    cache.set(made.clone());
+                }
+                &made
+            }
+        };
         lock(&self.batch).launch(launch.kernel, group.as_ref(), launch.parameters, launch.groups)
     }
 

@@ -43,6 +43,7 @@ fn run(
                 parameters,
                 groups: [groups, 1, 1],
                 label: "op",
+                cache: None,
             })
         }?;
     }

@@ -45,7 +45,9 @@ fn run(
     parameters: &[u32],
 ) -> Result<(), Fault> {
     // SAFETY: the kernel stays inside its windows, or the launch is refused.
-    unsafe { driver.launch(&Launch { kernel, buffers, parameters, groups: [1; 3], label: "op" }) }
+    unsafe {
+        driver.launch(&Launch { kernel, buffers, parameters, groups: [1; 3], label: "op", cache: None })
+    }
 }
 
 #[test]
@@ -345,7 +347,14 @@ fn wrong_launches_are_the_callers_mistake() {
         let step = unsafe { driver.compile(&text("step", "step", 1, 0)) }.unwrap();
         let y = memory(&driver, &[0; 64]);
         let all = [window(&y, 0, 64)];
-        let right = || Launch { kernel: &step, buffers: &all, parameters: &[], groups: [1; 3], label: "t" };
+        let right = || Launch {
+            kernel: &step,
+            buffers: &all,
+            parameters: &[],
+            groups: [1; 3],
+            label: "t",
+            cache: None,
+        };
         // SAFETY: the kernel stays inside its windows, or the launch is refused.
         let invalid = |launch: &Launch<'_, Cuda>, words: &str| match unsafe { driver.launch(launch) } {
             Err(Fault::Invalid(error)) => assert!(error.to_string().contains(words), "{error}"),

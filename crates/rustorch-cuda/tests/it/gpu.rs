@@ -98,7 +98,8 @@ fn run(
     groups: [u32; 3],
 ) {
     // SAFETY: the kernel stays inside its windows, or the launch is refused.
-    unsafe { driver.launch(&Launch { kernel, buffers, parameters, groups, label: "op" }) }.unwrap();
+    unsafe { driver.launch(&Launch { kernel, buffers, parameters, groups, label: "op", cache: None }) }
+        .unwrap();
 }
 
 #[test]

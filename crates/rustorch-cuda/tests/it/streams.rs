@@ -31,7 +31,14 @@ fn run(driver: &Cuda, kernel: &Kernel, memory: &Memory) {
     let buffers = [BufferBinding { memory, start: 0, bytes: 256, writes: true }];
     // SAFETY: the kernel stays inside its windows, or the launch is refused.
     unsafe {
-        driver.launch(&Launch { kernel, buffers: &buffers, parameters: &[], groups: [1; 3], label: "op" })
+        driver.launch(&Launch {
+            kernel,
+            buffers: &buffers,
+            parameters: &[],
+            groups: [1; 3],
+            label: "op",
+            cache: None,
+        })
     }
     .unwrap();
 }

@@ -113,9 +113,9 @@ impl<L: DriverLayer> Driver for L {
     }
 
     unsafe fn launch(&self, launch: &Launch<'_, L>) -> Result<(), Fault> {
-        let &Launch { kernel, buffers, parameters, groups, label } = launch;
+        let &Launch { kernel, buffers, parameters, groups, label, cache } = launch;
         // SAFETY: the caller's promise is the same.
-        unsafe { DriverLayer::launch(self, &Launch { kernel, buffers, parameters, groups, label }) }
+        unsafe { DriverLayer::launch(self, &Launch { kernel, buffers, parameters, groups, label, cache }) }
     }
 
     fn write(&self, dst: &Self::Memory, offset: usize, src: &[u8]) -> Result<(), Fault> {

@@ -6,19 +6,25 @@ use crate::Driver;
 use rustorch_core::Fault;
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A driver's memory inside a [`Buffer`](rustorch_core::Buffer), with its access history.
 pub(super) struct Memory<D: Driver> {
     memory: ManuallyDrop<D::Memory>,
+    /// Which memory it is: no other has the number.
+    pub(super) number: u64,
     pub(super) history: AccessHistory,
     shared: Arc<Shared<D>>,
 }
 
 impl<D: Driver> Memory<D> {
     pub(super) fn new(shared: &Arc<Shared<D>>, memory: D::Memory) -> Memory<D> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Memory {
             memory: ManuallyDrop::new(memory),
+            // Nothing but their being different matters, and there is nobody who counts to 2⁶⁴.
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             history: AccessHistory::default(),
             shared: Arc::clone(shared),
         }

@@ -3,6 +3,7 @@
 mod assert_log;
 mod blas;
 mod memory;
+mod prepared;
 mod probe;
 mod run;
 mod scratch_cache;
@@ -14,8 +15,8 @@ use assert_log::AssertLog;
 use blas::Proofs;
 use memory::{Memory, Spare};
 use rustorch_core::{
-    Backend, Buffer, Decline, Device, DeviceCapability, DeviceMetrics, Extensions, Fault, Op, Remarks,
-    Streams, TensorMeta, VendorBlas, View, ViewMut, copy_mismatch,
+    Backend, Buffer, Decline, Device, DeviceCapability, DeviceMetrics, Extensions, Fault, Op, PrepareRequest,
+    PreparedOp, Remarks, Streams, TensorMeta, VendorBlas, View, ViewMut, copy_mismatch,
 };
 use scratch_cache::ScratchCache;
 use std::collections::HashMap;
@@ -169,6 +170,19 @@ unsafe impl<D: Driver> Backend for Engine<D> {
 
     unsafe fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
         self.run_planned(op, args, outs)
+    }
+
+    fn prepare(&self, request: &PrepareRequest<'_>) -> Option<PreparedOp> {
+        self.prepared(request)
+    }
+
+    unsafe fn run_prepared(
+        &self,
+        prepared: &PreparedOp,
+        args: &[View<'_>],
+        outs: &mut [ViewMut<'_>],
+    ) -> Result<(), Fault> {
+        self.run_prepared_op(prepared, args, outs)
     }
 
     fn copy_in(&self, src: &[u8], dst: &mut ViewMut<'_>) -> Result<(), Fault> {

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::memory::{Memory, SizedMemory};
+use super::prepared::Kept;
 use super::scratch_cache::Key;
 use super::stream_sync::{Submission, Use};
 use crate::family::Plan;
@@ -10,6 +11,10 @@ use crate::plan::{Binding, Operand, Place, Request};
 use crate::{BufferBinding, Driver, Launch, family, splitting};
 use rustorch_core::{CopyOp, Decline, Fault, Layout, Op, TensorMeta, View, ViewMut, packed_bytes};
 use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// An operation, its plan, and what is kept of it if it was prepared.
+pub(super) type Planned<'a, D> = (&'a Op, &'a Plan, Option<&'a Kept<D>>);
 
 /// A result that kernels cannot write in place: it is computed in scratch memory and copied.
 struct StagedOutput<D: Driver> {
@@ -77,7 +82,7 @@ impl<D: Driver> Engine<D> {
         let request = Request { in_place: &in_place, ..Request::new(op, &metas, &out_metas, &self.hardware) };
         if !self.multiply(&submission, &request, &memories, &out_memories)? {
             let plan = family::plan(&request).map_err(|decline| self.surprise(op, &decline))?;
-            self.launch(&submission, op, &plan, &memories, &out_memories)?;
+            self.launch(&submission, (op, &plan, None), &memories, &out_memories)?;
         }
 
         for (out, staged_output) in outs.iter().zip(&staged_outputs) {
@@ -103,23 +108,15 @@ impl<D: Driver> Engine<D> {
         out: &ViewMut<'_>,
         args: &[View<'_>],
     ) -> Result<Option<StagedOutput<D>>, Fault> {
-        // Copies write anywhere. An empty result is bound, too, where the other one has elements.
-        let is_empty = out.layout().numel() == 0;
-        let direct =
-            (is_empty || *op == Op::Copy(CopyOp) || writes_directly(out) || self.writes_rows(op, out))
-                && !args.iter().any(|arg| !arg.is_aliased() && std::ptr::eq(arg.buffer(), out.buffer()));
+        let meta = TensorMeta { dtype: out.dtype(), layout: out.layout(), device: self.hardware.device };
+        let direct = self.is_direct(op, &meta, out.buffer().bytes())
+            && !args.iter().any(|arg| !arg.is_aliased() && std::ptr::eq(arg.buffer(), out.buffer()));
         if direct {
             return Ok(None);
         }
         let bytes = packed_bytes(out.dtype(), out.layout().numel());
         let (size, memory) = self.take_scratch(submission, bytes)?;
         Ok(Some(StagedOutput { size, memory, layout: Layout::contiguous(out.layout().shape().clone()) }))
-    }
-
-    /// Whether kernels of an operation write rows with gaps between them where they belong.
-    fn writes_rows(&self, op: &Op, out: &ViewMut<'_>) -> bool {
-        let place = Operand { place: Place::Out(0), dtype: out.dtype(), layout: out.layout() };
-        family::writes_rows(op, &place, &self.hardware)
     }
 
     /// Copies a staged result to its place.
@@ -135,7 +132,17 @@ impl<D: Driver> Engine<D> {
         let mut plan = Plan::default();
         splitting::copy::plan(&mut plan, &self.hardware, &source, &target)
             .map_err(|decline| self.surprise(op, &decline))?;
-        self.launch(submission, op, &plan, &[&staged_output.memory], &[self.memory(out.buffer())?])
+        self.launch(submission, (op, &plan, None), &[&staged_output.memory], &[self.memory(out.buffer())?])
+    }
+
+    /// Whether kernels write a result where it belongs, in a buffer of so many bytes.
+    pub(super) fn is_direct(&self, op: &Op, out: &TensorMeta<'_>, bytes: usize) -> bool {
+        // Copies write anywhere. An empty result is bound, too, where the other one has elements.
+        let place = Operand { place: Place::Out(0), dtype: out.dtype, layout: out.layout };
+        out.layout.numel() == 0
+            || *op == Op::Copy(CopyOp)
+            || writes_directly(out, bytes)
+            || family::writes_rows(op, &place, &self.hardware)
     }
 
     /// A plan that fails although `supports` accepted the operation: a bug here, after which the executor falls back.
@@ -150,11 +157,11 @@ impl<D: Driver> Engine<D> {
     pub(super) fn launch(
         &self,
         submission: &Submission<'_>,
-        op: &Op,
-        plan: &Plan,
+        planned: Planned<'_, D>,
         args: &[&Memory<D>],
         outs: &[&Memory<D>],
     ) -> Result<(), Fault> {
+        let plan = planned.1;
         let scratch = self.scratch(submission, plan, args)?;
         let mut bindings = plan.steps.iter().flat_map(|step| &step.bindings);
         let assert_log = bindings
@@ -167,7 +174,7 @@ impl<D: Driver> Engine<D> {
             args.iter().map(|memory| -> Use<'_> { (&memory.history, false) }).chain(written)
         };
         submission.before(history(), |stream, other| self.driver().wait(stream, other))?;
-        let result = self.launch_steps(op, plan, args, outs, &scratch, assert_log);
+        let result = self.launch_steps(planned, args, outs, &scratch, assert_log);
         // Of a plan that has failed half, some kernels may be on their way.
         let point = submission.after(history());
         if assert_log.is_some() {
@@ -200,8 +207,7 @@ impl<D: Driver> Engine<D> {
 
     fn launch_steps(
         &self,
-        op: &Op,
-        plan: &Plan,
+        (op, plan, kept): Planned<'_, D>,
         args: &[&Memory<D>],
         outs: &[&Memory<D>],
         scratch: &[Scratch<D>],
@@ -210,20 +216,24 @@ impl<D: Driver> Engine<D> {
         let made = |binding: &Binding| {
             binding.writes && matches!(binding.place, Place::Scratch(i) if scratch[i].made)
         };
-        for step in &plan.steps {
+        for (i, step) in plan.steps.iter().enumerate() {
             if step.bindings.iter().any(made) {
                 continue;
             }
-            let kernel = self.kernel(&step.kernel)?;
+            let memory = |binding: &Binding| match binding.place {
+                Place::Arg(i) => args[i],
+                Place::Out(i) => outs[i],
+                Place::Scratch(i) => &scratch[i].piece.1,
+                Place::AssertLog => assert_log.expect("asked for where a step has them"),
+            };
+            let kernel = match kept {
+                Some(kept) => Arc::clone(&kept.kernels(self, plan)?[i]),
+                None => self.kernel(&step.kernel)?,
+            };
+            let cache = kept.and_then(|kept| kept.cache(i, step.bindings.iter().map(memory)));
             let window = |binding: &Binding| {
-                let memory = match binding.place {
-                    Place::Arg(i) => args[i],
-                    Place::Out(i) => outs[i],
-                    Place::Scratch(i) => &scratch[i].piece.1,
-                    Place::AssertLog => assert_log.expect("asked for where a step has them"),
-                };
                 let &Binding { start, end, writes, .. } = binding;
-                BufferBinding { memory: memory.raw(), start, bytes: end - start, writes }
+                BufferBinding { memory: memory(binding).raw(), start, bytes: end - start, writes }
             };
             let buffers: SmallVec<[BufferBinding<'_, D::Memory>; 6]> =
                 step.bindings.iter().map(window).collect();
@@ -233,6 +243,7 @@ impl<D: Driver> Engine<D> {
                 parameters: &step.parameters,
                 groups: step.groups,
                 label: op.name(),
+                cache: cache.as_deref(),
             };
             // SAFETY: the plan was made for these operands, and with it the lengths and strides by which the kernel stays inside
             // its windows; `before` has ordered it after whoever else uses the memory.
@@ -243,7 +254,7 @@ impl<D: Driver> Engine<D> {
 }
 
 /// Whether kernels, which write whole words, may write a result where it belongs.
-fn writes_directly(out: &ViewMut<'_>) -> bool {
-    let Some(range) = byte_range(out.dtype(), out.layout()) else { return false };
-    range.start.is_multiple_of(4) && (range.end.is_multiple_of(4) || range.end == out.buffer().bytes())
+fn writes_directly(out: &TensorMeta<'_>, bytes: usize) -> bool {
+    let Some(range) = byte_range(out.dtype, out.layout) else { return false };
+    range.start.is_multiple_of(4) && (range.end.is_multiple_of(4) || range.end == bytes)
 }

@@ -147,6 +147,7 @@ fn workgroups_have_three_dimensions_barriers_and_memory() {
                 parameters: &[],
                 groups: [2, 3, 4],
                 label: "t",
+                cache: None,
             })
         }
         .unwrap();
@@ -327,7 +328,14 @@ fn wrong_launches_are_the_callers_mistake() {
         let run = kernel(&driver, STEP, 64, 1, 0);
         let y = memory(&driver, &[0; 64]);
         let all = [window(&y, 64)];
-        let right = || Launch { kernel: &run, buffers: &all, parameters: &[], groups: [1; 3], label: "t" };
+        let right = || Launch {
+            kernel: &run,
+            buffers: &all,
+            parameters: &[],
+            groups: [1; 3],
+            label: "t",
+            cache: None,
+        };
         // SAFETY: the kernel stays inside its windows, or the launch is refused.
         unsafe { driver.launch(&right()) }.unwrap();
         invalid(&driver, &Launch { buffers: &[], ..right() }, "0 buffers given, 1 taken");

@@ -34,6 +34,7 @@ fn nothing_works_on_a_lost_device() {
                     parameters: &[],
                     groups: [1; 3],
                     label: "t",
+                    cache: None,
                 })
             }
             .unwrap_err(),

@@ -228,6 +228,17 @@ pub(super) fn write(
     args: &[Operand<'_>],
     destinations: &[Operand<'_>],
 ) -> Result<(), Fault> {
+    // SAFETY: `run_into` has compared the destinations with what is inferred from the arguments; copies are of one dtype and shape.
+    let run = |args: &[View<'_>], outs: &mut [ViewMut<'_>]| unsafe { slot.backend.run(op, args, outs) };
+    slot.noted(write_by(args, destinations, run))
+}
+
+/// Hands windows onto arguments, and onto destinations, which the caller has claimed, to what writes there.
+pub(super) fn write_by(
+    args: &[Operand<'_>],
+    destinations: &[Operand<'_>],
+    run: impl FnOnce(&[View<'_>], &mut [ViewMut<'_>]) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let storages = Storages::of(destinations);
     let (_reading, _writing) = lock(args, destinations, &storages);
     let views: SmallVec<[View<'_>; 4]> = args
@@ -245,12 +256,11 @@ pub(super) fn write(
         // SAFETY: checked to be inside, writable and without overlap by `run_into`; exclusive by the guard.
         .map(|to| unsafe { ViewMut::from_shared(to.storage.buffer(), to.dtype, to.layout) })
         .collect();
-    // SAFETY: `run_into` has compared the destinations with what is inferred from the arguments; copies are of one dtype and shape.
-    slot.noted(unsafe { slot.backend.run(op, &views, &mut places) })
+    run(&views, &mut places)
 }
 
 /// Claims of all destinations' storages.
-fn claim<'a>(destinations: &[Operand<'a>]) -> SmallVec<[WriteClaim<'a>; 1]> {
+pub(super) fn claim<'a>(destinations: &[Operand<'a>]) -> SmallVec<[WriteClaim<'a>; 1]> {
     let mut storages: SmallVec<[&Storage; 1]> = destinations.iter().map(|to| to.storage).collect();
     storages.sort_unstable_by_key(|storage| storage.identity());
     storages.dedup_by(|a, b| a.same(b));

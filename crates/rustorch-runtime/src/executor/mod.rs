@@ -9,6 +9,7 @@ mod foresee;
 mod into;
 mod operand;
 mod plan;
+mod prepared;
 #[cfg(feature = "profile")]
 mod profiling;
 mod recording;
@@ -21,6 +22,7 @@ pub(crate) use fast_path::MOST as FAST_PATH_ELEMENTS;
 pub(crate) use foresee::{ForeseenArg, Foresight};
 pub use operand::{FromOutput, Operand, Output, OutputVec, TargetDevice};
 pub use plan::Estimate;
+pub(crate) use prepared::{ReadyOp, may_overwrite};
 pub(crate) use region::{Compiled, RegionCall, RegionFailure};
 pub(crate) use run::total_bytes;
 
@@ -321,6 +323,14 @@ impl HybridExecutor {
     /// Whether operations on data that is all on the CPU run there, whatever their size.
     pub(crate) fn runs_all_on_cpu(&self) -> bool {
         self.0.fast_bytes == usize::MAX
+    }
+
+    /// Whether operations on data that is all on this device run there, as far as it can, and nobody watches them.
+    pub fn runs_plainly(&self, device: Device) -> bool {
+        match device.is_cpu() {
+            true => self.runs_plainly_on_cpu(),
+            false => self.state(device).is_ok_and(|state| self.runs_plainly_on(&state)),
+        }
     }
 
     /// Whether operations on data that is all on the CPU run there, whatever their size, and nobody watches them.

@@ -2,7 +2,8 @@
 //! runs there as a whole.
 
 use super::copies::{Copies, SharedCopies};
-use super::memory_plan::{last_uses, roots, staged_states};
+use super::memory_plan::{is_returned, last_uses, roots, staged_states};
+use super::prepared::PreparedNodes;
 use super::program::Run;
 use super::regions::{CompiledPart, Missed};
 use super::state_writes::StateWrites;
@@ -28,21 +29,21 @@ pub(super) struct Replay {
     regions: Vec<CompiledPart>,
     /// Of programs with regions: what runs the nodes in none, and what is copied before them.
     between: Option<(HybridExecutor, SharedCopies)>,
+    /// Of programs without regions: the nodes that devices made ready.
+    prepared: Option<PreparedNodes>,
 }
 
 impl Replay {
     pub(super) fn new(
         graph: &Graph,
+        executor: &HybridExecutor,
         regions: Vec<CompiledPart>,
         between: Option<(HybridExecutor, SharedCopies)>,
     ) -> Replay {
         let roots = roots(graph);
         let last = last_uses(graph, &roots);
         let mut freed = vec![Vec::new(); graph.nodes.len()];
-        let mut is_returned = vec![false; graph.values.len()];
-        for output in &graph.outputs {
-            is_returned[roots[output.value.index()].index()] = true;
-        }
+        let is_returned = is_returned(graph, &roots);
         for (i, value) in graph.values.iter().enumerate() {
             let id = ValueId(i as u32);
             if roots[i] == id && matches!(value.source, Source::Result { .. }) && !is_returned[i] {
@@ -51,11 +52,23 @@ impl Replay {
         }
         let staged = staged_states(graph, &roots);
         let draws = graph.draws.iter().enumerate().map(|(i, draw)| (draw.key, i)).collect();
-        Replay { roots, freed, staged, draws, regions, between }
+        let prepared = match &between {
+            None => PreparedNodes::new(graph, executor, &roots, &freed),
+            Some(_) => None,
+        };
+        Replay { roots, freed, staged, draws, regions, between, prepared }
     }
 
     pub(super) fn regions(&self) -> &[CompiledPart] {
         &self.regions
+    }
+
+    pub(super) fn is_prepared(&self, node: usize) -> bool {
+        self.prepared.as_ref().is_some_and(|prepared| prepared.has(node))
+    }
+
+    pub(super) fn staged_states(&self) -> usize {
+        self.staged.len()
     }
 
     pub(super) fn run(&self, run: &Run<'_>) -> Result<OutputVec> {
@@ -102,6 +115,7 @@ impl Replay {
             memory[whole.value.index()] = Some(copy.storage);
         }
         let mut copies = Copies::default();
+        let mut prepared = self.prepared.as_ref().map(|prepared| prepared.begin(run));
         let mut regions = self.regions.iter().peekable();
         let mut next = 0;
         while next < graph.nodes.len() {
@@ -113,7 +127,13 @@ impl Replay {
                 }
                 None => {
                     self.states_written_by(graph, first).for_each(|state| writes.expect(state));
-                    self.step(run, first, &mut memory, &mut copies)?;
+                    let is_done = match &mut prepared {
+                        Some(prepared) => prepared.step(run, first, &self.roots, &mut memory)?,
+                        None => false,
+                    };
+                    if !is_done {
+                        self.step(run, first, &mut memory, &mut copies)?;
+                    }
                     next += 1;
                 }
             }
@@ -139,7 +159,12 @@ impl Replay {
             };
             Ok(Output { storage, dtype: output.dtype, layout })
         });
-        outputs.collect()
+        let outputs = outputs.collect::<Result<OutputVec>>()?;
+        if let Some(prepared) = prepared {
+            drop(memory);
+            prepared.end();
+        }
+        Ok(outputs)
     }
 
     /// The states that a node writes to where they are.

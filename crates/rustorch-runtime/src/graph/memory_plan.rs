@@ -60,6 +60,15 @@ pub(super) fn last_uses(graph: &Graph, roots: &[ValueId]) -> Vec<usize> {
     last
 }
 
+/// By value: whether a run returns the memory that it is the first in.
+pub(super) fn is_returned(graph: &Graph, roots: &[ValueId]) -> Vec<bool> {
+    let mut is_returned = vec![false; graph.values.len()];
+    for output in &graph.outputs {
+        is_returned[roots[output.value.index()].index()] = true;
+    }
+    is_returned
+}
+
 /// The states that must not be written where they are: of those written before an operation that may yet fail for its values, after
 /// which every state has to be what it was.
 pub(super) fn staged_states(graph: &Graph, roots: &[ValueId]) -> Vec<usize> {

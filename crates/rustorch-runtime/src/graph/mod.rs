@@ -9,6 +9,7 @@ mod memory_plan;
 mod on_cpu;
 mod partition;
 mod passes;
+mod prepared;
 mod program;
 mod regions;
 mod state_writes;

@@ -90,10 +90,6 @@ impl CpuProgram {
         Some(CpuProgram { steps, plan, arena_bytes, spare: Mutex::default() })
     }
 
-    pub(super) fn staged_states(&self) -> usize {
-        self.plan.staged.len()
-    }
-
     pub(super) fn arena_bytes(&self) -> usize {
         self.arena_bytes
     }

@@ -92,11 +92,11 @@ impl Program {
                 // Where they run one by one is found out then.
                 regions.iter().for_each(|region| runs_on[region.nodes.clone()].fill(None));
                 let copies = SharedCopies::new(&captured.graph, runs_on);
-                (Replay::new(&captured.graph, regions, Some((executor.clone(), copies))), None)
+                (Replay::new(&captured.graph, executor, regions, Some((executor.clone(), copies))), None)
             }
             partition => {
                 plan = partition.map(|partition| partition.plan);
-                (Replay::new(&captured.graph, Vec::new(), None), on_cpu)
+                (Replay::new(&captured.graph, executor, Vec::new(), None), on_cpu)
             }
         };
         let Captured { graph, constants, states } = captured;
@@ -156,10 +156,14 @@ impl Program {
         self.on_cpu.as_ref().map(CpuProgram::arena_bytes)
     }
 
-    /// How many states a run on the CPU changes in copies, since an operation behind may fail for its values; `None` where it does not run there as a
-    /// whole.
-    pub fn staged_states(&self) -> Option<usize> {
-        self.on_cpu.as_ref().map(CpuProgram::staged_states)
+    /// Whether a device other than the CPU has [made a node ready](rustorch_core::Backend::prepare): a run only submits it.
+    pub fn is_prepared(&self, node: usize) -> bool {
+        self.replay.is_prepared(node)
+    }
+
+    /// How many states a run changes in copies, since an operation behind may fail for its values.
+    pub fn staged_states(&self) -> usize {
+        self.replay.staged_states()
     }
 
     /// Runs it. `draw` is called when the inputs are known to fit, and gives a key of random numbers for each draw of the graph.

@@ -24,6 +24,7 @@ mod partition;
 mod partition_fixtures;
 mod passes;
 mod placement;
+mod prepared;
 mod profile;
 mod property;
 mod region_faults;

@@ -330,10 +330,15 @@ impl Program {
         self.program.arena_bytes()
     }
 
-    /// How many states a run on the CPU changes in copies, which takes their memory and time: those that are written before an operation that may fail
-    /// for its values (an index out of range, a condition). `None` where it does not run there as a whole.
-    pub fn staged_states(&self) -> Option<usize> {
+    /// How many states a run changes in copies, which takes their memory and time: those that are written before an operation that may fail
+    /// for its values (an index out of range, a condition).
+    pub fn staged_states(&self) -> usize {
         self.program.staged_states()
+    }
+
+    /// Whether a device other than the CPU has [made a node ready](rustorch_core::Backend::prepare): a run only submits it.
+    pub fn is_prepared(&self, node: usize) -> bool {
+        self.program.is_prepared(node)
     }
 }
 

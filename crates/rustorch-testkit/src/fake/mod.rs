@@ -2,6 +2,7 @@
 
 mod compiler;
 mod memory;
+mod prepared;
 mod script;
 mod timeline;
 
@@ -10,13 +11,14 @@ pub use script::{Act, Call, Point, Rule};
 
 use compiler::OfDevice;
 use memory::{FakeMemory, Reach};
+use prepared::FakePrepared;
 use script::Script;
 
 use rustorch_core::profile::{DeviceProfiler, GpuBenchmarkMetrics, SpanKind};
 use rustorch_core::{
     Backend, Buffer, C64, C128, Compiler, CostModel, DType, Decline, Device, DeviceCapability, DeviceMetrics,
-    Element, Extensions, Fault, Link, Op, Streams, TensorMeta, VendorBlas, View, ViewMut, bf16,
-    copy_mismatch, f16,
+    Element, Extensions, Fault, Link, Op, PrepareRequest, PreparedOp, Streams, TensorMeta, VendorBlas, View,
+    ViewMut, bf16, copy_mismatch, f16,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -42,6 +44,8 @@ pub struct FakeDevice {
     pci_address: Option<&'static str>,
     /// How much longer matmuls take that are not the library's.
     library: Option<Duration>,
+    /// Runs of operations that it made ready, if it makes any.
+    prepared_runs: Option<AtomicUsize>,
 }
 
 impl FakeDevice {
@@ -70,6 +74,7 @@ impl FakeDevice {
             metrics: GpuBenchmarkMetrics::default(),
             pci_address: None,
             library: None,
+            prepared_runs: None,
         }
     }
 
@@ -146,6 +151,17 @@ impl FakeDevice {
     pub fn with_streams(mut self, most: usize) -> FakeDevice {
         self.most_streams = most;
         self
+    }
+
+    /// Lets it make operations ready.
+    pub fn preparing(mut self) -> FakeDevice {
+        self.prepared_runs = Some(AtomicUsize::new(0));
+        self
+    }
+
+    /// How often it ran operations that it had made ready.
+    pub fn prepared_runs(&self) -> usize {
+        self.prepared_runs.as_ref().map_or(0, |runs| runs.load(Ordering::Relaxed))
     }
 
     /// Lets it compile regions of graphs. What it can do and reach is what was said before.
@@ -275,6 +291,27 @@ unsafe impl Backend for FakeDevice {
             _ => {}
         }
         Ok(())
+    }
+
+    fn prepare(&self, request: &PrepareRequest<'_>) -> Option<PreparedOp> {
+        self.prepared_runs.as_ref().map(|_| PreparedOp::new(FakePrepared::new(request)))
+    }
+
+    unsafe fn run_prepared(
+        &self,
+        prepared: &PreparedOp,
+        args: &[View<'_>],
+        outs: &mut [ViewMut<'_>],
+    ) -> Result<(), Fault> {
+        let message = "it did not make this ready".to_owned();
+        let foreign = Fault::Backend { device: self.device, message };
+        let prepared = prepared.get::<FakePrepared>().ok_or(foreign)?;
+        prepared.check(args, outs);
+        if let Some(runs) = &self.prepared_runs {
+            runs.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: this function's contract.
+        unsafe { self.run(&prepared.op, args, outs) }
     }
 
     fn copy_in(&self, src: &[u8], dst: &mut ViewMut<'_>) -> Result<(), Fault> {

@@ -84,6 +84,12 @@ fn allowed(op: &MatMul, args: &[TensorMeta<'_>]) -> Option<GemmDTypes> {
 }
 
 impl<D: Driver> Engine<D> {
+    /// Whether the library might do an operation.
+    pub(super) fn may_multiply(&self, request: &Request<'_>) -> bool {
+        matches!(request.op, Op::MatMul(op) if allowed(op, request.args).is_some())
+            && matches!(self.driver().blas(), Some(Ok(_)))
+    }
+
     /// Has the library do an operation, if it is a matmul and the library takes it. Whatever stands in the results otherwise
     /// is of no use.
     pub(super) fn multiply(
@@ -210,7 +216,7 @@ impl<D: Driver> Engine<D> {
     ) -> Result<bool, Fault> {
         let (args, outs) = (std::slice::from_ref(from), std::slice::from_ref(to));
         let Ok(plan) = family::plan(&Request::new(op, args, outs, &self.hardware)) else { return Ok(false) };
-        self.launch(submission, op, &plan, &[source], &[target])?;
+        self.launch(submission, (op, &plan, None), &[source], &[target])?;
         Ok(true)
     }
 

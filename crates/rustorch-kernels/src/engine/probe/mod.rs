@@ -31,6 +31,7 @@ pub(super) fn arithmetic<D: Driver>(driver: &D) -> Result<Arithmetic, Fault> {
             parameters: &[SAMPLES as u32, 0, 0, 0],
             groups: [1; 3],
             label: "probe",
+            cache: None,
         })
     }?;
     driver.read(&memory, 0, &mut bytes)?;
@@ -79,6 +80,7 @@ fn divides_doubles<D: Driver>(driver: &D) -> Result<bool, Fault> {
             parameters: &[DOUBLES as u32, 0, 0, 0],
             groups: [1; 3],
             label: "probe",
+            cache: None,
         })
     }?;
     driver.read(&memory, 0, &mut bytes)?;
@@ -154,6 +156,7 @@ pub(super) fn subgroups<D: Driver>(driver: &D, stated: Subgroups) -> Result<Opti
             parameters: &[7, 0, 0, 0],
             groups: [GROUPS as u32, 1, 1],
             label: "probe",
+            cache: None,
         })
     }?;
     driver.read(&memory, 0, &mut bytes)?;

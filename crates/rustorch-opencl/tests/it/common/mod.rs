@@ -65,6 +65,15 @@ pub fn launch(
     groups: u32,
 ) {
     // SAFETY: the kernel stays inside its windows, or the launch is refused.
-    unsafe { driver.launch(&Launch { kernel, buffers, parameters, groups: [groups, 1, 1], label: "test" }) }
-        .expect("the kernel runs");
+    unsafe {
+        driver.launch(&Launch {
+            kernel,
+            buffers,
+            parameters,
+            groups: [groups, 1, 1],
+            label: "test",
+            cache: None,
+        })
+    }
+    .expect("the kernel runs");
 }

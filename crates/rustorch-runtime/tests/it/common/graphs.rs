@@ -1,6 +1,6 @@
 //! Graphs for tests of partitions: random ones, and tools to look at programs.
 
-use super::{bytes, shape, upload};
+use super::{bytes, shape, upload_to};
 use rustorch_core::{
     BinaryOp, Concat, DType, Device, Dropout, Graph, Layout, MatMul, Node, Op, PhiloxKey, Softmax, Source,
     UnaryOp,
@@ -59,9 +59,20 @@ pub fn random(
     nodes: usize,
     has_effects: bool,
 ) -> (Captured, Vec<Output>) {
+    random_on(executor, seed, nodes, has_effects, Device::CPU)
+}
+
+/// The same with inputs and weights on a device.
+pub fn random_on(
+    executor: &HybridExecutor,
+    seed: u64,
+    nodes: usize,
+    has_effects: bool,
+    home: Device,
+) -> (Captured, Vec<Output>) {
     let mut rng = Rng(seed);
-    let weights: Vec<Output> = (0..4).map(|i| upload(executor, &matrix(i), &[SIDE, SIDE])).collect();
-    let spec = (DType::F32, shape(&[SIDE, SIDE]), Device::CPU);
+    let weights: Vec<Output> = (0..4).map(|i| upload_to(executor, &matrix(i), &[SIDE, SIDE], home)).collect();
+    let spec = (DType::F32, shape(&[SIDE, SIDE]), home);
     let (captured, ()) = executor
         .capture(&[spec.clone(), spec], |inputs| {
             let recorder = HybridExecutor::current();
@@ -140,8 +151,10 @@ pub fn outputs(executor: &HybridExecutor, program: &Program, seed: usize) -> Vec
 
 /// What a run returns, on inputs by this seed.
 pub fn run_program(executor: &HybridExecutor, program: &Program, seed: usize) -> OutputVec {
+    let graph = program.graph();
+    let home = |i: usize| graph.values[graph.inputs[i].index()].device;
     let inputs: Vec<Output> =
-        (0..2).map(|i| upload(executor, &matrix(10 + seed + i), &[SIDE, SIDE])).collect();
+        (0..2).map(|i| upload_to(executor, &matrix(10 + seed + i), &[SIDE, SIDE], home(i))).collect();
     let operands: Vec<Operand<'_>> = inputs.iter().map(Output::operand).collect();
     let keys: Vec<PhiloxKey> = (0..program.graph().draws.len())
         .map(|i| PhiloxKey { seed: 99, offset: (1000 * seed + i) as u64 * 64 })

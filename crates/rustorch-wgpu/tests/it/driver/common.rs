@@ -106,7 +106,7 @@ pub(crate) fn launch(
 ) -> Result<(), Fault> {
     let groups = [invocations.div_ceil(64), 1, 1];
     // SAFETY: the kernel stays inside its windows, or the launch is refused.
-    unsafe { driver.launch(&Launch { kernel, buffers, parameters, groups, label: "test" }) }
+    unsafe { driver.launch(&Launch { kernel, buffers, parameters, groups, label: "test", cache: None }) }
 }
 
 /// Launches [`AFFINE`] on all of `count` values.
