@@ -109,7 +109,7 @@ fn one_program_decodes_at_every_position_and_leaves_the_cache_where_it_is() {
         // Keys and values are written where they are: no state is copied, and none is in the arena.
         let blocks = model.model().config().blocks;
         assert_eq!(graph.states.len(), 2 * blocks);
-        assert_eq!(program.staged_states(), Some(0));
+        assert_eq!(program.staged_states(), 0);
         let last = bits(&model.model().forward(&[3], &mut cache, false).unwrap());
         assert!(matches!(cache.decoding(), Decoding::Captured(program) if std::ptr::eq(program, first)));
 
