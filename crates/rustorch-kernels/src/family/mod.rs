@@ -41,7 +41,9 @@ use crate::library::strided;
 use crate::plan::{Operand, Request};
 use crate::splitting::{self, Chunk, SplitPlan, copy};
 use crate::wgsl::Wgsl;
-use rustorch_core::{Assert, CachedAttention, CopyOp, Decline, Fft, Linalg, Op, SliceUpdate, with_op};
+use rustorch_core::{
+    Assert, CachedAttention, CopyOp, Decline, Fft, Linalg, LogGammaGrad, Op, Sample, SliceUpdate, with_op,
+};
 
 pub use table::{capability, markdown, supports};
 
@@ -233,6 +235,10 @@ impl Kernels for CopyOp {
 impl Kernels for Linalg {}
 
 impl Kernels for Fft {}
+
+impl Kernels for Sample {}
+
+impl Kernels for LogGammaGrad {}
 
 impl Kernels for Assert {}
 
