@@ -141,6 +141,26 @@ impl Tensor {
         more.add(&rest.masked_fill(&alone, 0)?)?.to_dtype(dtype)
     }
 
+    /// a·log b, and 0 where a is 0, unless b is NaN.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([0.0f32, 2.0])?.xlogy(&Tensor::new([0.0f32, 1.0])?)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of complex numbers.
+    pub fn xlogy<'a>(&'a self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
+        let [a, b] = operands("xlogy", self, other.into(), |dtype| !dtype.is_complex(), "real numbers")?;
+        let dtype = if a.dtype().is_float() { a.dtype() } else { DEFAULT_FLOAT };
+        let (a, b) = (a.to_dtype(dtype)?, b.to_dtype(dtype)?);
+        // Where the logarithm is not finite. That of 1 leaves neither value nor gradient.
+        let hidden = a.eq(0)?.logical_and(&b.le(0)?.logical_or(&b.eq(f64::INFINITY)?)?)?;
+        a.mul(&b.masked_fill(&hidden, 1)?.log()?)
+    }
+
     /// |a| with the sign of b, also of its zeros; that of NaN counts as positive. Integers give `F32`.
     ///
     /// ```

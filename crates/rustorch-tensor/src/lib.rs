@@ -15,7 +15,8 @@
 //!
 //! | family | file |
 //! |---|---|
-//! | making tensors, random numbers | `create`, `random` |
+//! | making tensors, random numbers | `create`, `random`, `multinomial` |
+//! | probability distributions | [`distributions`] |
 //! | views of the same memory | `view` |
 //! | unary ops, arithmetic, comparison | `pointwise`, `binary`, `operators`, `elements` |
 //! | several of these in one pass over memory | `fuse` |
@@ -51,6 +52,7 @@ mod cumulative;
 mod custom;
 mod dispatch;
 mod display;
+pub mod distributions;
 mod einsum;
 mod elements;
 pub mod fft;
@@ -65,6 +67,7 @@ mod join;
 pub mod linalg;
 mod loss;
 mod matmul;
+mod multinomial;
 mod norm;
 mod operators;
 mod out;

@@ -7,6 +7,7 @@
 mod arrangement;
 mod contractions;
 mod decompositions;
+mod distributions;
 mod elements;
 mod fourier;
 mod matrix_functions;
@@ -30,6 +31,7 @@ const FAMILIES: &[(&str, Run, usize)] = &[
     ("fourier", fourier::run, 600),
     ("matrix_functions", matrix_functions::run, 40),
     ("decompositions", decompositions::run, 550),
+    ("distributions", distributions::run, 500),
 ];
 
 fn each(mut check: impl FnMut(&Value, Run) -> std::result::Result<bool, String>) {
