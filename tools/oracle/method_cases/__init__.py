@@ -1,6 +1,6 @@
 """The cases of torch_methods.py."""
 
-from . import arrangement, contractions, decompositions, distributions, elements, fourier, matrix_functions, statistics
+from . import arrangement, compositions, contractions, decompositions, distributions, elements, fourier, matrix_functions, statistics
 
 MODULES = {
     "contractions": contractions.SECTIONS,
@@ -11,4 +11,5 @@ MODULES = {
     "matrix_functions": matrix_functions.SECTIONS,
     "decompositions": decompositions.SECTIONS,
     "distributions": distributions.SECTIONS,
+    "compositions": compositions.SECTIONS,
 }

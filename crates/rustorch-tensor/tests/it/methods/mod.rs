@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod arrangement;
+mod compositions;
 mod contractions;
 mod decompositions;
 mod distributions;
@@ -32,6 +33,7 @@ const FAMILIES: &[(&str, Run, usize)] = &[
     ("matrix_functions", matrix_functions::run, 40),
     ("decompositions", decompositions::run, 550),
     ("distributions", distributions::run, 500),
+    ("compositions", compositions::run, 300),
 ];
 
 fn each(mut check: impl FnMut(&Value, Run) -> std::result::Result<bool, String>) {
