@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Time decompositions of matrices of 512 by 512 against PyTorch's, in turn, and print best times and ratios: f32, and those by singular values
-and eigenvalues also in f64.
+"""Time decompositions of matrices of 512 by 512, and Fourier transforms, against PyTorch's, in turn, and print best times and ratios: f32, and
+decompositions by singular values and eigenvalues also in f64.
 
     benches/peers/torch_linalg.py
 
@@ -30,14 +30,21 @@ SPECTRAL = {
 }
 
 
-def theirs(f, a, b, seconds):
+TRANSFORMS = {
+    "complex": lambda n: (torch.randn(n, dtype=torch.complex64), torch.fft.fft),
+    "real": lambda n: (torch.randn(n), torch.fft.rfft),
+    "to real": lambda n: (torch.randn(n // 2 + 1, dtype=torch.complex64), lambda x: torch.fft.irfft(x, n, norm="forward")),
+}
+
+
+def theirs(f, arguments, seconds):
     """The best time of a call, in ms."""
     for _ in range(5):
-        f(a, b)
+        f(*arguments)
     times, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end:
         start = time.perf_counter()
-        f(a, b)
+        f(*arguments)
         times.append(time.perf_counter() - start)
     return min(times) * 1e3
 
@@ -65,10 +72,17 @@ def main():
             for name, f in ops.items():
                 a = (positive if ops is OPS else noise + 130 * torch.eye(512)).to(dtype)
                 b = torch.rand(512, 1, dtype=dtype)
-                peer = lambda: theirs(f, a, b, args.seconds)
+                peer = lambda: theirs(f, (a, b), args.seconds)
                 other, mine, ratio = in_turn(args.rounds, peer, lambda: ours(program, group, name, threads, args.seconds))
                 label = name if dtype == torch.float32 else f"{name} f64"
                 print(f"{label:12} {threads:7} {mine:9.2f} {other:9.2f} {ratio:6.2f}", flush=True)
+    torch.set_num_threads(1)
+    for power in range(10, 21, 2):
+        for name, make in TRANSFORMS.items():
+            x, f = make(1 << power)
+            peer = lambda: theirs(f, (x,), args.seconds)
+            other, mine, ratio = in_turn(args.rounds, peer, lambda: ours(program, "fft", f"{name} {1 << power}", 1, args.seconds))
+            print(f"{name + ' 2^' + str(power):12} {1:7} {mine:9.4f} {other:9.4f} {ratio:6.2f}", flush=True)
 
 
 main()

@@ -2,11 +2,13 @@
 
 mod oracle;
 mod readme;
+mod torch_coverage;
 mod words;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use torch_coverage::{Coverage, PAGE};
 
 /// Developer commands of the RusTorch repository.
 #[derive(Parser)]
@@ -29,6 +31,12 @@ enum Task {
         #[arg(long, value_name = "PATH")]
         program: Option<PathBuf>,
     },
+    /// Compare PyTorch's list of operations with ours, and write docs/pytorch.md
+    TorchCoverage {
+        /// Write nothing, and fail where the page differs
+        #[arg(long)]
+        check: bool,
+    },
     /// Private words where the field has its own term
     Words,
     /// Everything that CI checks
@@ -39,6 +47,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Oracle(task) => oracle::run(&task),
         Task::Readme { check, program } => readme::run(check, program),
+        Task::TorchCoverage { check } => torch_coverage(check),
         Task::Words => words::run(),
         Task::Ci => execute(Command::new(root().join(".ci/run"))),
     };
@@ -49,6 +58,20 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes the page of PyTorch's operations; with `check`, only compares it.
+fn torch_coverage(check: bool) -> Result<(), String> {
+    let (coverage, path) = (Coverage::read(&root())?, root().join(PAGE));
+    let page = coverage.page();
+    if !check {
+        std::fs::write(&path, page).map_err(|error| format!("{PAGE}: {error}"))?;
+    } else if std::fs::read_to_string(&path).map_err(|error| format!("{PAGE}: {error}"))? != page {
+        return Err(format!("{PAGE} is out of date: cargo xtask torch-coverage"));
+    }
+    let (all, covered) = coverage.counts();
+    oracle::note(format_args!("{covered} of {all} operations, {} by their own names", coverage.ours.len()));
+    Ok(())
 }
 
 /// The root of the repository.

@@ -74,6 +74,18 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "log_gamma_grad",
+        about: "mpmath: implicit derivatives of gamma draws",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/log_gamma_grad.jsonl"]],
+        stdout: None,
+    },
+    Script {
+        name: "torch_op_db",
+        about: "PyTorch: the names of its operations",
+        runs: &[&["xtask/src/torch_coverage/op_db.txt"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_methods",
         about: "PyTorch: results and gradients of methods that are composed of operations",
         runs: &[&["crates/rustorch-tensor/tests/fixtures/methods"]],

@@ -40,12 +40,22 @@ impl PhiloxKey {
         let n = self.offset.wrapping_add(index);
         philox4x32([n as u32, (n >> 32) as u32, 0, 0], [self.seed as u32, (self.seed >> 32) as u32])
     }
+
+    /// A stream of its own for element `index` after the offset, for draws that take an unknown number of random numbers. It shares
+    /// no block with another element's, nor with [`block`](Self::block).
+    pub fn subsequence(self, index: u64) -> Philox {
+        // The upper half of the counter, as in cuRAND; that of `block` is 0.
+        let upper = self.offset.wrapping_add(index).wrapping_add(1);
+        Philox { key: PhiloxKey { seed: self.seed, offset: 0 }, upper, block: [0; 4], used: 4 }
+    }
 }
 
 /// A sequential generator over [`PhiloxKey`] blocks, for host code that needs one number after another.
 #[derive(Clone, Debug)]
 pub struct Philox {
     key: PhiloxKey,
+    /// The upper half of the counter.
+    upper: u64,
     block: [u32; 4],
     used: usize,
 }
@@ -53,13 +63,16 @@ pub struct Philox {
 impl Philox {
     /// The generator of this seed, at its start.
     pub fn new(seed: u64) -> Philox {
-        Philox { key: PhiloxKey { seed, offset: 0 }, block: [0; 4], used: 4 }
+        Philox { key: PhiloxKey { seed, offset: 0 }, upper: 0, block: [0; 4], used: 4 }
     }
 
     /// The next 32 random bits.
     pub fn next_u32(&mut self) -> u32 {
         if self.used == 4 {
-            self.block = self.key.block(0);
+            let PhiloxKey { seed, offset } = self.key;
+            let halves = |x: u64| [x as u32, (x >> 32) as u32];
+            let ([a, b], [c, d]) = (halves(offset), halves(self.upper));
+            self.block = philox4x32([a, b, c, d], halves(seed));
             self.key.offset = self.key.offset.wrapping_add(1);
             self.used = 0;
         }

@@ -1,8 +1,10 @@
-//! Decompositions of matrices of 512 by 512, and of many small ones, on one thread and two.
+//! Decompositions of matrices of 512 by 512, and of many small ones, and Fourier transforms, on one thread and two.
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
 use rustorch_core::{
-    Backend, Buffer, DType, Device, Layout, Linalg, Op, Philox, Shape, TensorMeta, View, ViewMut,
+    Backend, Buffer, DType, Device, Fft, FftScale, Layout, Linalg, Op, Philox, Shape, TensorMeta, View,
+    ViewMut,
 };
 use rustorch_cpu::CpuBackend;
 
@@ -30,6 +32,7 @@ impl Operand {
             let noise = random.next_f64() as f32 - 0.5;
             let value = noise + if row == column { 2.0 + n as f32 / 4.0 } else { 0.0 };
             match dtype {
+                DType::C64 => [value, -value].map(f32::to_ne_bytes).concat(),
                 DType::F64 => f64::from(value).to_ne_bytes().to_vec(),
                 _ => value.to_ne_bytes().to_vec(),
             }
@@ -72,31 +75,40 @@ fn bench(c: &mut Criterion, name: &str, dtype: DType, ops: &[(&str, Linalg)], a:
         let (a, b) = (Operand::positive(&cpu, dtype, a), Operand::positive(&cpu, dtype, b));
         for &(name, op) in ops {
             let operands: &[&Operand] = if op == Linalg::Solve { &[&a, &b] } else { &[&a] };
-            let metas: Vec<TensorMeta<'_>> = operands.iter().map(|x| x.meta()).collect();
             let op = Op::Linalg(op);
-            let mut outs: Vec<Operand> = op
-                .infer(&metas)
-                .expect("square matrices")
-                .into_iter()
-                .map(|out| Operand::empty(&cpu, out.dtype, out.shape))
-                .collect();
-            group.bench_function(BenchmarkId::new(name, threads), |bench| {
-                bench.iter(|| {
-                    // SAFETY: the buffers were made for these layouts, and the arguments were written.
-                    unsafe {
-                        let args: Vec<View<'_>> =
-                            operands.iter().map(|x| View::new(&x.buffer, x.dtype, &x.layout)).collect();
-                        let mut places: Vec<ViewMut<'_>> = outs
-                            .iter_mut()
-                            .map(|x| ViewMut::new(&mut x.buffer, x.dtype, &x.layout))
-                            .collect();
-                        cpu.run(&op, &args, &mut places).expect("regular matrices");
-                    }
-                });
-            });
+            single(&mut group, BenchmarkId::new(name, threads), &cpu, &op, operands);
         }
     }
     group.finish();
+}
+
+/// One operation.
+fn single(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    id: BenchmarkId,
+    cpu: &CpuBackend,
+    op: &Op,
+    operands: &[&Operand],
+) {
+    let metas: Vec<TensorMeta<'_>> = operands.iter().map(|x| x.meta()).collect();
+    let mut outs: Vec<Operand> = op
+        .infer(&metas)
+        .expect("operands of the operation")
+        .into_iter()
+        .map(|out| Operand::empty(cpu, out.dtype, out.shape))
+        .collect();
+    group.bench_function(id, |bench| {
+        bench.iter(|| {
+            // SAFETY: the buffers were made for these layouts, and the arguments were written.
+            unsafe {
+                let args: Vec<View<'_>> =
+                    operands.iter().map(|x| View::new(&x.buffer, x.dtype, &x.layout)).collect();
+                let mut places: Vec<ViewMut<'_>> =
+                    outs.iter_mut().map(|x| ViewMut::new(&mut x.buffer, x.dtype, &x.layout)).collect();
+                cpu.run(op, &args, &mut places).expect("regular matrices");
+            }
+        });
+    });
 }
 
 fn large(c: &mut Criterion) {
@@ -114,9 +126,32 @@ fn spectral(c: &mut Criterion) {
 #[cfg(not(feature = "linalg"))]
 fn spectral(_: &mut Criterion) {}
 
+#[cfg(feature = "fft")]
+fn fourier(c: &mut Criterion) {
+    let mut group = c.benchmark_group("fft");
+    let cpu = CpuBackend::new(1);
+    for power in [10, 12, 14, 16, 18, 20] {
+        let n = 1 << power;
+        let scale = FftScale::One;
+        for (name, dtype, op) in [
+            ("complex", DType::C64, Fft::ComplexToComplex { axis: 0, inverse: false, scale }),
+            ("real", DType::F32, Fft::RealToComplex { axis: 0, scale }),
+            ("to real", DType::C64, Fft::ComplexToReal { axis: 0, n, scale }),
+        ] {
+            let points = if name == "to real" { n / 2 + 1 } else { n };
+            let x = Operand::positive(&cpu, dtype, &[points]);
+            single(&mut group, BenchmarkId::new(format!("{name} {n}"), 1), &cpu, &Op::Fft(op), &[&x]);
+        }
+    }
+    group.finish();
+}
+
+#[cfg(not(feature = "fft"))]
+fn fourier(_: &mut Criterion) {}
+
 fn small(c: &mut Criterion) {
     bench(c, "1000 of 8", DType::F32, OPS, &[1000, 8, 8], &[1000, 8, 1]);
 }
 
-criterion_group!(benches, large, spectral, small);
+criterion_group!(benches, large, spectral, fourier, small);
 criterion_main!(benches);

@@ -2,11 +2,11 @@
 
 use crate::binary::{DEFAULT_FLOAT, Side, promote};
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{DType, DTypeKind, Error, Result};
+use rustorch_core::{DType, DTypeKind, Error, Result, Scalar};
 use std::borrow::Cow;
 
 /// Two operands in the dtype to which they promote; what is neither float nor, if so asked, complex is refused.
-fn operands<'a>(
+pub(crate) fn operands<'a>(
     op: &'static str,
     a: &'a Tensor,
     b: TensorOrScalar<'a>,
@@ -23,6 +23,23 @@ fn operands<'a>(
         return Err(Error::dtype(op, format!("takes {what}; convert with to_dtype"), [a.dtype(), other]));
     }
     Ok([this.to_tensor(op, dtype, a)?, b.to_tensor(op, dtype, a)?])
+}
+
+/// A function of tensors of one dtype, of which those of 16 bits are computed in `F32` and rounded once.
+fn wide<const N: usize>(
+    name: &'static str,
+    operands: [&Tensor; N],
+    f: impl FnOnce([&Tensor; N]) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let dtype = promote(name, &operands.map(|x| (x.dtype(), x.category())))?;
+    if !matches!(dtype, DType::F16 | DType::BF16) {
+        return f(operands);
+    }
+    let mut widened = operands.map(Clone::clone);
+    for x in &mut widened {
+        *x = x.to_dtype(DType::F32)?;
+    }
+    f(widened.each_ref())?.to_dtype(dtype)
 }
 
 /// The largest number of a float dtype.
@@ -231,5 +248,102 @@ impl Tensor {
             return Ok(of_both);
         }
         a.isnan()?.where_cond(&*b, &b.isnan()?.where_cond(&*a, &of_both)?)
+    }
+
+    /// 0 below 0 and of NaN, 1 above 0, and `values` at 0.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// assert_eq!(Tensor::new([-2.0f32, 0.0, 3.0])?.heaviside(0.5)?.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of complex numbers, and if the operands have different dtypes.
+    pub fn heaviside<'a>(&'a self, values: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
+        let values = values.into();
+        if let TensorOrScalar::Tensor(values) = values
+            && values.dtype() != self.dtype()
+        {
+            let why = "both must have one dtype; convert with to_dtype";
+            return Err(Error::dtype("heaviside", why, [self.dtype(), values.dtype()]));
+        }
+        let [x, values] = operands("heaviside", self, values, |dtype| !dtype.is_complex(), "real numbers")?;
+        let step = x.gt(0)?.to_dtype(x.dtype())?;
+        x.eq(0)?.where_cond(&values.detach(), &step)
+    }
+
+    /// Whether the sign is negative, also that of −0, as `Bool`.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// assert_eq!(Tensor::new([-1.0f32, -0.0, 0.0])?.signbit()?.to_vec::<bool>()?, [true, true, false]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of complex numbers.
+    pub fn signbit(&self) -> Result<Tensor> {
+        if self.dtype().is_complex() {
+            return Err(Error::dtype("signbit", "takes real numbers", [self.dtype()]));
+        }
+        let is_negative = self.lt(0)?;
+        match self.dtype().is_float() {
+            // 1/−0 is −∞.
+            true => is_negative.logical_or(&self.detach().reciprocal()?.lt(0)?),
+            false => Ok(is_negative),
+        }
+    }
+
+    /// The [sign](Self::sign); of complex numbers that of the same angle and of modulus 1, 0 of 0.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{C64, Tensor};
+    /// assert_eq!(Tensor::new([C64::new(3.0, 4.0)])?.sgn()?.to_vec::<C64>()?, [C64::new(0.6, 0.8)]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of block types.
+    pub fn sgn(&self) -> Result<Tensor> {
+        if !self.dtype().is_complex() {
+            return self.sign();
+        }
+        let is_zero = self.eq(0)?;
+        self.masked_fill(&is_zero, 1)?.div(&self.masked_fill(&is_zero, 1)?.abs()?)?.masked_fill(&is_zero, 0)
+    }
+
+    /// `self + value · a · b`, elements broadcast.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let (x, a, b) = (Tensor::new([1.0f32])?, Tensor::new([2.0f32])?, Tensor::new([3.0f32])?);
+    /// assert_eq!(x.addcmul(&a, &b, 0.5)?.to_vec::<f32>()?, [4.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the shapes do not broadcast, or a fraction meets integers.
+    pub fn addcmul(&self, a: &Tensor, b: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
+        wide("addcmul", [self, a, b], |[x, a, b]| x.add(&a.mul(b)?.mul(value.into())?))
+    }
+
+    /// `self + value · a / b`, elements broadcast.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let (x, a, b) = (Tensor::new([1.0f32])?, Tensor::new([3.0f32])?, Tensor::new([2.0f32])?);
+    /// assert_eq!(x.addcdiv(&a, &b, 2.0)?.to_vec::<f32>()?, [4.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the shapes do not broadcast, or all are integers.
+    pub fn addcdiv(&self, a: &Tensor, b: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
+        let dtypes = [self.dtype(), a.dtype(), b.dtype()];
+        if dtypes.iter().all(|dtype| !dtype.is_float() && !dtype.is_complex()) {
+            return Err(Error::dtype("addcdiv", "divides floats; convert with to_dtype", dtypes));
+        }
+        wide("addcdiv", [self, a, b], |[x, a, b]| x.add(&a.mul(value.into())?.div(b)?))
     }
 }

@@ -205,21 +205,11 @@ impl Tensor {
     /// # Errors
     /// If this is neither a vector nor a matrix, or the result has more elements than can be addressed.
     pub fn diag(&self, offset: isize) -> Result<Tensor> {
-        let &[n] = self.dims() else {
-            return match self.ndim() {
-                2 => self.diagonal(offset, 0, 1)?.copy(),
-                _ => Err(Error::shape("diag", "takes vectors and matrices", [self.shape()])),
-            };
-        };
-        let side = n.saturating_add(offset.unsigned_abs());
-        let square = Shape::new([side, side].as_slice())?;
-        // Elements of a diagonal are side + 1 apart in memory.
-        let apart = self.unsqueeze(-1)?.pad([0, side as isize], 0)?.flatten(0, -1)?;
-        let side = side as isize;
-        let (before, after) =
-            if offset >= 0 { (offset, (offset - 1) * side) } else { (-offset * side, -(n as isize)) };
-        let (before, after) = if n == 0 { (0, side * side) } else { (before, after) };
-        apart.pad([before, after], 0)?.reshape_to(square)
+        match self.ndim() {
+            1 => self.diag_embed(offset),
+            2 => self.diagonal(offset, 0, 1)?.copy(),
+            _ => Err(Error::shape("diag", "takes vectors and matrices", [self.shape()])),
+        }
     }
 
     /// Shifted along dimensions; what leaves at one end comes in at the other.

@@ -15,9 +15,10 @@
 //!
 //! | family | file |
 //! |---|---|
-//! | making tensors, random numbers | `create`, `random` |
+//! | making tensors, random numbers | `create`, `random`, `multinomial` |
+//! | probability distributions | [`distributions`] |
 //! | views of the same memory | `view` |
-//! | unary ops, arithmetic, comparison | `pointwise`, `binary`, `operators`, `elements` |
+//! | unary ops, arithmetic, comparison | `pointwise`, `binary`, `operators`, `elements`, `special` |
 //! | several of these in one pass over memory | `fuse` |
 //! | dtypes, devices, copies, writing in place and to given tensors | `convert`, `inplace`, `out` |
 //! | sums, extrema, scans | `reduce`, `cumulative` |
@@ -27,10 +28,10 @@
 //! | recurrences with a state: linear attention, state space models; gates of LSTM and GRU | `recurrent`, `rnn_gates` |
 //! | losses | `loss` |
 //! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
-//! | Fourier transforms | [`fft`](mod@fft) |
+//! | Fourier transforms; window functions | [`fft`](mod@fft), [`signal`] |
 //! | convolutions and their gradients | `conv` |
 //! | indexing by lists ([`i!`]) | `indexing` |
-//! | gathering, joining, sorting | `index`, `join`, `sort` |
+//! | gathering, joining, splitting, sorting | `index`, `join`, `arrange`, `sort` |
 //! | pooling, interpolation | `pool`, `interpolate` |
 //! | operations over many tensors: steps of optimizers | [`foreach`] |
 //! | custom operations | `custom` |
@@ -38,6 +39,7 @@
 //! | printing | `display` |
 
 mod args;
+mod arrange;
 mod assert;
 mod attention;
 pub mod autograd;
@@ -51,6 +53,7 @@ mod cumulative;
 mod custom;
 mod dispatch;
 mod display;
+pub mod distributions;
 mod einsum;
 mod elements;
 pub mod fft;
@@ -65,6 +68,7 @@ mod join;
 pub mod linalg;
 mod loss;
 mod matmul;
+mod multinomial;
 mod norm;
 mod operators;
 mod out;
@@ -76,7 +80,9 @@ mod recycled;
 mod reduce;
 mod rnn_gates;
 mod search;
+pub mod signal;
 mod sort;
+mod special;
 mod statistics;
 mod tensor;
 mod vector_norm;

@@ -284,6 +284,47 @@ pub fn lu_factor(a: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((both, pivots))
 }
 
+/// The `n`-th power of square matrices `[.., k, k]`: by repeated squaring, of the inverse if `n` is negative, the identity if it is 0.
+///
+/// ```
+/// # use rustorch_tensor::{Tensor, linalg};
+/// let a = Tensor::new([[1.0f32, 1.0], [0.0, 1.0]])?;
+/// assert_eq!(linalg::matrix_power(&a, 5)?.to_vec::<f32>()?, [1.0, 5.0, 0.0, 1.0]);
+/// assert_eq!(linalg::matrix_power(&a, -1)?.to_vec::<f32>()?, [1.0, -1.0, 0.0, 1.0]);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+///
+/// # Errors
+/// If the matrices are not square, or singular where `n` is negative.
+pub fn matrix_power(a: &Tensor, n: i64) -> Result<Tensor> {
+    let name = "linalg.matrix_power";
+    matrices(name, a)?;
+    let [.., rows, columns] = *a.dims() else { unreachable!("`matrices` checks for two dimensions") };
+    if rows != columns {
+        return Err(Error::shape(name, "the matrices must be square", [a.shape()]));
+    }
+    let mut power = if n < 0 { inv(a)? } else { a.clone() };
+    let mut rest = n.unsigned_abs();
+    if rest == 0 {
+        let _beside = DeviceGuard::beside(a.storage());
+        return Tensor::eye(rows, rows, a.dtype())?.broadcast_to(a.shape())?.copy();
+    }
+    // The lowest power of two, from which the result starts.
+    while rest.is_multiple_of(2) {
+        power = power.matmul(&power)?;
+        rest /= 2;
+    }
+    let mut result = power.clone();
+    while rest > 1 {
+        rest /= 2;
+        power = power.matmul(&power)?;
+        if rest % 2 == 1 {
+            result = result.matmul(&power)?;
+        }
+    }
+    Ok(result)
+}
+
 /// Refuses what is no matrix before its last two dimensions are spoken of.
 fn matrices(op: &'static str, a: &Tensor) -> Result<()> {
     if a.ndim() >= 2 {

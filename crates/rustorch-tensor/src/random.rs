@@ -107,7 +107,7 @@ impl Generator {
     }
 
     /// The next part of the stream, of this many blocks.
-    fn draw(&self, blocks: u64) -> PhiloxKey {
+    pub(crate) fn next_part(&self, blocks: u64) -> PhiloxKey {
         if ptr::eq(self, &DEFAULT) && HybridExecutor::with_current(HybridExecutor::is_capturing) {
             return self.draw_captured(blocks);
         }
@@ -120,7 +120,7 @@ impl Generator {
         key
     }
 
-    /// As [`draw`](Self::draw), for runs of the captured graph to draw their own.
+    /// As [`next_part`](Self::next_part), for runs of the captured graph to draw their own.
     #[cold]
     fn draw_captured(&self, blocks: u64) -> PhiloxKey {
         let again = REPLAYS.with_borrow_mut(|replays| replays.last_mut().and_then(Iterator::next));
@@ -141,7 +141,7 @@ impl Generator {
     }
 
     fn fill(&self, shape: Shape, options: TensorOptions, distribution: Distribution) -> Result<Tensor> {
-        let key = self.draw(Random::blocks(shape.numel()));
+        let key = self.next_part(Random::blocks(shape.numel()));
         create(options, &Op::Random(Random { distribution, shape, dtype: options.dtype, key }))
     }
 
@@ -235,7 +235,7 @@ impl Generator {
     /// The mask of dropout for as many elements, drawn from the stream, for operations that apply it themselves:
     /// [`Attention::dropout`](crate::Attention), of weights `[.., heads, m, n]`.
     pub fn dropout_mask(&self, p: f64, elements: usize) -> Dropout {
-        Dropout { p, key: self.draw(Dropout::blocks(elements)) }
+        Dropout { p, key: self.next_part(Dropout::blocks(elements)) }
     }
 
     /// The integers 0 … n − 1 in random order, as `I64`.

@@ -164,6 +164,59 @@ impl Tensor {
         self.std(.., correction, false)
     }
 
+    /// [`sum`](Self::sum) in which NaN counts as 0.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// assert_eq!(Tensor::new([1.0f32, f32::NAN, 2.0])?.nansum(0, false)?.item_as::<f32>()?, 3.0);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such dimension.
+    pub fn nansum(&self, dims: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        match self.dtype().is_float() || self.dtype().is_complex() {
+            true => self.masked_fill(&self.isnan()?, 0)?.sum(dims, keepdim),
+            false => self.sum(dims, keepdim),
+        }
+    }
+
+    /// The [`mean`](Self::mean) of what is not NaN; NaN if nothing is.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// assert_eq!(Tensor::new([1.0f32, f32::NAN, 2.0])?.nanmean(0, false)?.item_as::<f32>()?, 1.5);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such dimension, or the dtype is none of floats or complex numbers.
+    pub fn nanmean(&self, dims: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        if !self.dtype().is_float() && !self.dtype().is_complex() {
+            return Err(Error::dtype("nanmean", "takes floats and complex numbers", [self.dtype()]));
+        }
+        let dims = dims.into();
+        let counts = self.isnan()?.logical_not()?.sum(dims.clone(), keepdim)?;
+        self.nansum(dims, keepdim)?.div(&counts)
+    }
+
+    /// The integral along a dimension by the trapezoidal rule, of points `dx` apart.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// assert_eq!(Tensor::new([1.0f32, 2.0, 5.0])?.trapezoid(0.5, -1)?.item_as::<f32>()?, 2.5);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such dimension.
+    pub fn trapezoid(&self, dx: f64, dim: isize) -> Result<Tensor> {
+        let axis = self.dimension("trapezoid", dim)?;
+        let (dim, len) = (axis as isize, self.dims()[axis]);
+        let Some(intervals) = len.checked_sub(1) else { return self.sum(dim, false)?.mul(dx) };
+        self.narrow(dim, 0, intervals)?.add(&self.narrow(dim, 1, intervals)?)?.sum(dim, false)?.mul(dx / 2.0)
+    }
+
     /// How many elements are not zero, over dimensions, as `I64`.
     pub fn count_nonzero(&self, dims: impl Into<Axes>) -> Result<Tensor> {
         self.to_dtype(DType::Bool)?.sum(dims, false)

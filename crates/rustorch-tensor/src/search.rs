@@ -89,6 +89,34 @@ impl Tensor {
         Ok(places)
     }
 
+    /// Whether each element is among those of `test`, as `Bool` of this tensor's shape. NaN is among none.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([1i32, 2, 5])?.isin(&Tensor::new([5i32, 1])?)?;
+    /// assert_eq!(x.to_vec::<bool>()?, [true, false, true]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of complex numbers and booleans, which have no order here.
+    pub fn isin(&self, test: &Tensor) -> Result<Tensor> {
+        let is_ordered = |x: &Tensor| x.dtype().is_int() || x.dtype().is_float();
+        if !is_ordered(self) || !is_ordered(test) {
+            let why = "takes integers and floats; convert with to_dtype";
+            return Err(Error::dtype("isin", why, [self.dtype(), test.dtype()]));
+        }
+        let dtype = promote("isin", &[self, test].map(|x| (x.dtype(), PromotionCategory::Dimensioned)))?;
+        let values = self.detach().to_dtype(dtype)?;
+        if test.numel() == 0 {
+            return Tensor::zeros(self.shape(), (DType::Bool, self.device()));
+        }
+        let (sorted, _) = test.detach().to_dtype(dtype)?.flatten(0, -1)?.sort(0, false)?;
+        let flat = values.flatten(0, -1)?;
+        let places = sorted.insertion_points(&flat, false)?.clamp_max(test.numel() as i64 - 1)?;
+        sorted.gather(0, &places)?.eq(&flat)?.reshape_to(self.shape().clone())
+    }
+
     /// The distinct elements in ascending order; for each element, which of them it is (`I64`, of this tensor's shape); and how often
     /// each is there (`I64`). NaNs differ from each other. How many there are depends on the values, so a mask is read back to the
     /// CPU. The gradient of an element goes to the first of its equals.

@@ -1,6 +1,6 @@
 """The cases of torch_methods.py."""
 
-from . import arrangement, contractions, decompositions, elements, fourier, matrix_functions, statistics
+from . import arrangement, compositions, contractions, decompositions, distributions, elements, fourier, matrix_functions, statistics
 
 MODULES = {
     "contractions": contractions.SECTIONS,
@@ -10,4 +10,6 @@ MODULES = {
     "fourier": fourier.SECTIONS,
     "matrix_functions": matrix_functions.SECTIONS,
     "decompositions": decompositions.SECTIONS,
+    "distributions": distributions.SECTIONS,
+    "compositions": compositions.SECTIONS,
 }

@@ -8,4 +8,5 @@
 
 mod modules;
 mod sources;
+mod torch_coverage;
 mod unit_tests;

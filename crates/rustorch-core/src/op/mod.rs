@@ -67,7 +67,7 @@ pub use pooling::{
     AdaptiveAvgPool, AdaptiveAvgPoolBackward, AdaptiveMaxPool, AvgPool, AvgPoolBackward, MaxPool,
     MaxPoolBackward, PoolWindow,
 };
-pub use random::{Distribution, DistributionKind, Dropout, Random};
+pub use random::{Distribution, DistributionKind, Dropout, LogGammaGrad, Random, Sample, SampleKind};
 pub use recurrent::{CausalConv1d, GatedDeltaRule, HeadBroadcast, RwkvWkv7, SsmScan};
 pub use reduce::{Reduce, ReduceKind, ReduceOp, Scan, ScanOp};
 pub use rnn_gates::{RnnGates, RnnGatesBackward};
@@ -165,6 +165,8 @@ ops! {
         GroupNormBackward(GroupNormBackward),
         /// `(x) →` `x` with random elements set to zero, and the others scaled.
         Dropout(Dropout),
+        /// `(concentration, log_draw) →` the derivative of the second with respect to the first, at a fixed quantile.
+        LogGammaGrad(LogGammaGrad),
         /// `(x, y, ..) →` the norm of all elements as one vector.
         TotalNorm(TotalNorm),
         /// `(factor: [], x, y, ..) →` each times the factor[, whether an element was not finite].
@@ -195,6 +197,8 @@ ops! {
     families {
         /// `() →` random numbers.
         Random(Random: DistributionKind),
+        /// `(parameter, ..) →` random numbers of distributions that tensors describe.
+        Sample(Sample: SampleKind),
         /// `(x) →` a unary op.
         Unary(UnaryOp: UnaryOp),
         /// `(a, b) →` a function of each pair.
@@ -293,6 +297,7 @@ impl Op {
         let dropout = |dropout: &Option<Dropout>| dropout.as_ref().map(|dropout| Dropout { key, ..*dropout });
         let op = match self {
             Op::Random(random) => Op::Random(Random { key, ..random.clone() }),
+            Op::Sample(sample) => Op::Sample(Sample { key, ..sample.clone() }),
             Op::Dropout(dropout) => Op::Dropout(Dropout { key, ..*dropout }),
             Op::Attention(op) => Op::Attention(Attention { dropout: dropout(&op.dropout), ..op.clone() }),
             Op::AttentionBackward(op) => {

@@ -186,3 +186,105 @@ impl Operation for Dropout {
         10
     }
 }
+
+op_names! {
+    /// A distribution whose parameters are tensors.
+    SampleKind {
+        /// `(concentration) →` the logarithm of a draw from a gamma distribution of rate 1. Draws of small concentrations are below the
+        /// smallest positive number of any dtype; their logarithms are not.
+        ///
+        /// Marsaglia, Tsang: *A simple method for generating gamma variables*, 2000.
+        LogGamma = "log_gamma",
+        /// `(rate) →` a draw from a Poisson distribution.
+        ///
+        /// Hörmann: *The transformed rejection method for generating Poisson random variables*, 1993.
+        Poisson = "poisson",
+        /// `(count, probability) →` successes among so many trials.
+        ///
+        /// Hörmann: *The generation of binomial random variates*, 1993.
+        Binomial = "binomial",
+    }
+}
+
+/// Draws from distributions whose parameters are the elements of tensors, by rejection sampling.
+///
+/// Element `i` draws from [subsequence](PhiloxKey::subsequence) `i` of the key as many random numbers as it takes, so it depends neither on
+/// other elements nor on the number of threads. Parameters outside the distribution's domain, and NaN, give NaN.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+pub struct Sample {
+    /// The distribution.
+    pub distribution: SampleKind,
+    /// Seed and position of the stream, drawn before dispatch so that a retry gives the same numbers.
+    pub key: PhiloxKey,
+}
+
+impl Sample {
+    pub(super) fn kind(&self) -> SampleKind {
+        self.distribution
+    }
+
+    /// How far a generator advances for a tensor of `elements`: a subsequence for each.
+    pub const fn blocks(elements: usize) -> u64 {
+        elements as u64
+    }
+}
+
+impl Operation for Sample {
+    const CLASS: OpType = OpType::Distribution;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let parameters = match self.distribution {
+            SampleKind::LogGamma | SampleKind::Poisson => 1,
+            SampleKind::Binomial => 2,
+        };
+        elementwise(self.distribution.name(), args, parameters)
+    }
+
+    fn philox_key(&self) -> Option<PhiloxKey> {
+        Some(self.key)
+    }
+
+    fn flops_per_element(&self) -> u64 {
+        200
+    }
+}
+
+/// The derivative of a draw of [`SampleKind::LogGamma`] with respect to its concentration, by implicit reparametrisation: that of the
+/// quantile at which it lies.
+///
+/// Figurnov, Mohamed, Mnih: *Implicit reparameterization gradients*, 2018.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct LogGammaGrad;
+
+impl LogGammaGrad {
+    /// The operation's name.
+    pub const NAME: &'static str = "log_gamma_grad";
+}
+
+impl Operation for LogGammaGrad {
+    const CLASS: OpType = OpType::Distribution;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        elementwise(Self::NAME, args, 2)
+    }
+
+    fn flops_per_element(&self) -> u64 {
+        500
+    }
+}
+
+/// Arguments of one dtype of floats and one shape, which are the result's.
+fn elementwise(name: &'static str, args: &[TensorMeta<'_>], count: usize) -> Result<Outputs> {
+    let dtype = same_dense(name, args, count..=count)?;
+    float(name, dtype)?;
+    let shape = args[0].shape();
+    if let Some(other) = args.iter().map(TensorMeta::shape).find(|other| *other != shape) {
+        return Err(Error::argument(
+            name,
+            format!("parameters must have one shape, and have {shape} and {other}"),
+        ));
+    }
+    one(dtype, shape.clone())
+}

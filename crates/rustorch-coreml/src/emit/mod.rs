@@ -316,7 +316,7 @@ impl Emitter<'_> {
             Op::Fft(_) => no("MIL has no Fourier transforms, and no complex numbers"),
             Op::Linalg(_) => no("MIL has no linear algebra but matmul"),
             Op::Custom(_) => no("is not built in, so MIL has no form of it"),
-            Op::Random(_) | Op::Dropout(_) => no(RANDOM),
+            Op::Random(_) | Op::Sample(_) | Op::LogGammaGrad(_) | Op::Dropout(_) => no(RANDOM),
             Op::LayerNormBackward(_)
             | Op::RmsNormBackward(_)
             | Op::AttentionBackward(_)

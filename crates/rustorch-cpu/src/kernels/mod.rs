@@ -18,6 +18,7 @@ mod foreach;
 mod index;
 mod kv_cache;
 mod linalg;
+mod log_gamma_grad;
 mod matmul;
 mod measure;
 mod norm;
@@ -30,6 +31,7 @@ mod recurrent;
 mod reduce;
 mod rnn_gates;
 mod rope;
+mod sample;
 mod scan;
 mod scatter;
 mod softmax;
@@ -61,6 +63,8 @@ pub(crate) fn run(
         Op::Fill(op) => create::fill(pool, op, only(outs)?),
         Op::Arange(op) => create::arange(pool, op, only(outs)?),
         Op::Random(op) => random::run(pool, op, only(outs)?),
+        Op::Sample(op) => sample::run(pool, op, args, only(outs)?),
+        Op::LogGammaGrad(_) => log_gamma_grad::run(pool, refs(args)?, only(outs)?),
         Op::Unary(op) => pointwise::unary(pool, *op, first(args)?, only(outs)?),
         Op::Binary(op) => pointwise::binary(pool, *op, refs(args)?, only(outs)?),
         Op::Compare(op) => pointwise::compare(pool, *op, refs(args)?, only(outs)?),

@@ -42,7 +42,7 @@ use crate::library::strided;
 use crate::plan::{Operand, Request};
 use crate::splitting::{self, Chunk, SplitPlan, copy};
 use crate::wgsl::Wgsl;
-use rustorch_core::{Assert, CopyOp, Decline, Fft, Linalg, Op, with_op};
+use rustorch_core::{Assert, CopyOp, Decline, Fft, Linalg, LogGammaGrad, Op, Sample, with_op};
 
 pub use table::{capability, markdown, supports};
 
@@ -236,6 +236,10 @@ impl Kernels for CopyOp {
 impl Kernels for Linalg {}
 
 impl Kernels for Fft {}
+
+impl Kernels for Sample {}
+
+impl Kernels for LogGammaGrad {}
 
 impl Kernels for Assert {}
 

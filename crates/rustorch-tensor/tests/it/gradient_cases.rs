@@ -74,6 +74,9 @@ fn is_differentiable(op: &Op) -> bool {
         K::Fill
             | K::Arange
             | K::Random(_)
+            // The gradient is that of a quantile, along which the algorithm's draw does not move.
+            | K::Sample(_)
+            | K::LogGammaGrad
             | K::Compare(_)
             | K::Custom(_)
             | K::Binary(BinaryOp::FloorDiv)

@@ -20,6 +20,7 @@ mod complex;
 mod conv;
 mod cross_entropy;
 mod display;
+mod distributions;
 mod dropout;
 mod erfinv;
 mod errors;

@@ -128,11 +128,12 @@ fn make() -> Vec<Case> {
     cases.list
 }
 
-/// Cases of operations that no GPU has kernels for, which programs on the CPU use: of conditions, and of caches of keys and values.
+/// Cases of operations that no GPU has kernels for, which programs on the CPU use: of conditions, of caches of keys and values, and of draws by rejection sampling.
 pub fn cpu_cases() -> Vec<Case> {
     let mut cases = Cases::new(3);
     cases.assert();
     cases.kv_cache();
+    cases.draws();
     cases.list
 }
 

@@ -17,6 +17,7 @@ mod branches;
 mod cases;
 mod compare;
 mod conv;
+mod draws;
 mod fourier;
 mod fused_pointwise;
 mod fuzz;

@@ -85,6 +85,8 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::Fill(op) => op,
         Op::Arange(op) => op,
         Op::Random(op) => op,
+        Op::Sample(op) => op,
+        Op::LogGammaGrad(op) => op,
         Op::Unary(op) => op,
         Op::Binary(op) => op,
         Op::Compare(op) => op,

@@ -5,8 +5,10 @@
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod arrangement;
+mod compositions;
 mod contractions;
 mod decompositions;
+mod distributions;
 mod elements;
 mod fourier;
 mod matrix_functions;
@@ -30,6 +32,8 @@ const FAMILIES: &[(&str, Run, usize)] = &[
     ("fourier", fourier::run, 600),
     ("matrix_functions", matrix_functions::run, 40),
     ("decompositions", decompositions::run, 550),
+    ("distributions", distributions::run, 500),
+    ("compositions", compositions::run, 300),
 ];
 
 fn each(mut check: impl FnMut(&Value, Run) -> std::result::Result<bool, String>) {

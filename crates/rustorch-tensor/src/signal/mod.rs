@@ -1,0 +1,3 @@
+//! Signal processing: window functions. Fourier transforms are in [`fft`](mod@crate::fft).
+
+pub mod windows;

@@ -1,0 +1,120 @@
+//! What there is not, and why.
+
+/// Reasons, and the names of `op_db` that have them.
+pub(super) const LEFT_OUT: &[(&str, &[&str])] = &[
+    (
+        "a part of an operation, which PyTorch's own code calls",
+        &[
+            "_chunk_cat",
+            "_segment_reduce",
+            "_softmax_backward_data",
+            "_unsafe_masked_index",
+            "_unsafe_masked_index_put_accumulate",
+            "native_dropout_backward",
+            "torch.ops.aten._efficient_attention_forward",
+            "torch.ops.aten._flash_attention_forward",
+            "torch.ops.aten._safe_softmax.default",
+            "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu",
+        ],
+    ),
+    (
+        "strides are no part of the interface: views are slices, permutations and expansions",
+        &[
+            "as_strided",
+            "as_strided_copy",
+            "as_strided_scatter",
+            "empty_permuted",
+            "empty_strided",
+            "new_empty_strided",
+        ],
+    ),
+    ("a tensor's shape does not change in place", &["resize_", "resize_as_"]),
+    (
+        "kernels from source: custom operations (`CustomOp`) take their place",
+        &[
+            "jiterator_2inputs_2outputs",
+            "jiterator_4inputs_with_extra_args",
+            "jiterator_binary",
+            "jiterator_binary_return_by_ref",
+            "jiterator_unary",
+        ],
+    ),
+    ("there are no complex numbers of 16 bits", &["chalf"]),
+    (
+        "orthogonal polynomials are seldom wanted of tensors",
+        &[
+            "special.chebyshev_polynomial_t",
+            "special.chebyshev_polynomial_u",
+            "special.chebyshev_polynomial_v",
+            "special.chebyshev_polynomial_w",
+            "special.hermite_polynomial_h",
+            "special.hermite_polynomial_he",
+            "special.laguerre_polynomial_l",
+            "special.legendre_polynomial_p",
+            "special.shifted_chebyshev_polynomial_t",
+            "special.shifted_chebyshev_polynomial_u",
+            "special.shifted_chebyshev_polynomial_v",
+            "special.shifted_chebyshev_polynomial_w",
+        ],
+    ),
+    (
+        "not built: Bessel functions and their kin",
+        &[
+            "i0",
+            "special.airy_ai",
+            "special.bessel_j0",
+            "special.bessel_j1",
+            "special.bessel_y0",
+            "special.bessel_y1",
+            "special.i0e",
+            "special.i1",
+            "special.i1e",
+            "special.modified_bessel_i0",
+            "special.modified_bessel_i1",
+            "special.modified_bessel_k0",
+            "special.modified_bessel_k1",
+            "special.scaled_modified_bessel_k0",
+            "special.scaled_modified_bessel_k1",
+            "special.spherical_bessel_j0",
+        ],
+    ),
+    (
+        "not built: further special functions",
+        &["igamma", "igammac", "special.erfcx", "special.log_ndtr", "special.zeta"],
+    ),
+    (
+        "not built: functions of the digits and bits of numbers",
+        &["frexp", "gcd", "hash_tensor", "lcm", "nextafter"],
+    ),
+    (
+        "not built: statistics that leave NaN out (`nansum` and `nanmean` exist)",
+        &["masked.median", "nanmedian", "nanquantile"],
+    ),
+    (
+        "a singular matrix is an error and not a number that says so",
+        &["linalg.cholesky_ex", "linalg.inv_ex", "linalg.lu_factor_ex", "linalg.solve_ex"],
+    ),
+    (
+        "not built: solutions by a kept factorization other than Cholesky's",
+        &["linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve", "linalg.lu_solve", "lu_solve"],
+    ),
+    (
+        "Householder vectors are no part of the interface: `linalg::qr` returns both factors",
+        &["geqrf", "linalg.householder_product", "ormqr"],
+    ),
+    ("not built: the polar decomposition, which `linalg::svd` gives", &["linalg.polar"]),
+    ("not built: decompositions by random projections", &["pca_lowrank", "svd_lowrank"]),
+    (
+        "not built: what few models need",
+        &[
+            "_upsample_bilinear2d_aa",
+            "combinations",
+            "gradient",
+            "histogramdd",
+            "nn.functional.fractional_max_pool2d",
+            "nn.functional.fractional_max_pool3d",
+            "nonzero_static",
+            "unique_consecutive",
+        ],
+    ),
+];
