@@ -5,8 +5,10 @@
 mod accepted;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
 mod cases;
+mod device;
 mod docs;
 mod emit;
+mod fake;
 mod layouts;
 
 #[path = "../../src/layout.rs"]
