@@ -10,6 +10,9 @@ mod docs;
 mod emit;
 mod fake;
 mod layouts;
+mod proof;
+#[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
+mod prove;
 
 #[path = "../../src/layout.rs"]
 mod layout;
