@@ -6,13 +6,15 @@
 #
 # FOLDER (proof-of-mac by default) has afterwards proof.json and proof.md, and the output of each step, to be sent in. A step that fails is reported, and
 # the rest goes on. --fake runs the steps anywhere, a part of the cases with the CPU in the place of Core ML: it shows that the steps work, and nothing
-# of Core ML.
+# of Core ML, and builds as for tests.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 fake=()
+profile=release
 if [ "${1:-}" = --fake ]; then
     fake=(--fake --every 20)
+    profile=dev
     shift
 elif [ "$(uname)" != Darwin ]; then
     echo "this is no Mac; --fake shows what the steps do"
@@ -50,14 +52,15 @@ system() {
 }
 
 step system system
-step build cargo build --release -p rustorch-cli
-step build-proof cargo build --release -p rustorch-coreml --example prove
-step build-example cargo build --release -p rustorch --example coreml_device
-step devices target/release/rustorch-cli devices
-step programs target/release/examples/prove ${fake[@]+"${fake[@]}"} "$folder"
-step regions target/release/examples/coreml_device
-step examined target/release/rustorch-cli coreml list
-step rates target/release/rustorch-cli bench devices --time 50
+step build cargo build --profile "$profile" -p rustorch-cli
+step build-proof cargo build --profile "$profile" -p rustorch-coreml --example prove
+step build-example cargo build --profile "$profile" -p rustorch --example coreml_device
+built=${CARGO_TARGET_DIR:-target}/${profile/dev/debug}
+step devices "$built/rustorch-cli" devices
+step programs "$built/examples/prove" ${fake[@]+"${fake[@]}"} "$folder"
+step regions "$built/examples/coreml_device"
+step examined "$built/rustorch-cli" coreml list
+step rates "$built/rustorch-cli" bench devices --time 50
 if [ ${#fake[@]} -eq 0 ]; then
     step metal cargo test --release -p rustorch-wgpu --test it conformance::
 fi
