@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 #[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
-    /// The model file; of a split model, any part [default: the embedded model]
+    /// The model file, of a split model any part, or a Core ML package [default: the embedded model]
     #[arg(value_name = "FILE.gguf", conflicts_with_all = ["model", "hf_repo"])]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]

@@ -36,15 +36,17 @@ impl Feature {
         self.numel() * self.dtype.block_bytes()
     }
 
-    fn of(description: &pb::FeatureDescription) -> Option<Feature> {
-        let array = description.ty.as_ref()?.multi_array.as_ref()?;
+    /// That of an array, or a state of one.
+    pub(crate) fn of(description: &pb::FeatureDescription) -> Option<Feature> {
+        let ty = description.ty.as_ref()?;
+        let array = ty.multi_array.as_ref().or(ty.state.as_ref().and_then(|state| state.array.as_ref()))?;
         let dtype = match array.data_type {
             pb::ARRAY_F16 => DType::F16,
             pb::ARRAY_F32 => DType::F32,
             _ => DType::I32,
         };
-        // Dimensions of values are no negative numbers.
-        let dims = array.shape.iter().map(|&dim| dim as usize).collect();
+        // Dimensions that are no sizes are those of somebody else's damaged package.
+        let dims = array.shape.iter().map(|&dim| usize::try_from(dim).unwrap_or(0)).collect();
         Some(Feature { name: description.name.clone(), dtype, dims })
     }
 }

@@ -9,6 +9,7 @@ mod device;
 mod docs;
 mod emit;
 mod fake;
+mod info;
 mod layouts;
 mod proof;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
