@@ -1,13 +1,14 @@
 //! From `--backend` and its companions to an executor, and to the place of a model's weights.
 
-use crate::args::DeviceArgs;
+use crate::args::{AssumedSystem, DeviceArgs};
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, without_effect};
 use rustorch::core::Device;
+use rustorch::coreml::DeviceOptions;
 use rustorch::devices;
 use rustorch::llm::LanguageModel;
 use rustorch::llm::model::Offload;
-use rustorch::runtime::{HybridExecutor, Placement};
+use rustorch::runtime::{HybridExecutor, Placement, Target, assumed};
 use rustorch::{DeviceType, Numerics};
 
 /// What the options ask for.
@@ -30,14 +31,41 @@ enum Weights {
     InFile,
 }
 
+/// How Core ML is to be used.
+fn core_ml_options(args: &DeviceArgs) -> DeviceOptions {
+    let units = args.coreml_units.unwrap_or_default();
+    DeviceOptions { units, allow_f16: args.allow_f16, ..DeviceOptions::default() }
+}
+
 impl Backend {
     /// The devices that the options ask for.
     pub(crate) fn new(args: &DeviceArgs) -> Result<Backend, Failure> {
         let refused = |e: rustorch::Error| Failure::Backend(e.to_string());
+        if args.coreml_units.is_some() || args.allow_f16 {
+            devices::set_coreml(core_ml_options(args)).map_err(refused)?;
+        }
         let target = devices::target(args.backend.device, args.threads).map_err(refused)?;
+        Backend::of_target(args, target)
+    }
+
+    /// The devices that the options ask for, on another system: for plans.
+    pub(crate) fn assumed(args: &DeviceArgs, system: AssumedSystem) -> Result<Backend, Failure> {
+        let refused = |e: rustorch::Error| Failure::Backend(e.to_string());
+        let executor = match system {
+            AssumedSystem::Apple => assumed::apple(args.threads, core_ml_options(args)).map_err(refused)?,
+        };
+        Backend::of_target(args, executor.resolve(args.backend.device).map_err(refused)?)
+    }
+
+    fn of_target(args: &DeviceArgs, target: Target) -> Result<Backend, Failure> {
+        let refused = |e: rustorch::Error| Failure::Backend(e.to_string());
         let (weights, executor) = match args.backend.device {
             DeviceType::Auto => (Weights::Fastest, target.executor),
-            DeviceType::Hybrid => (Weights::InFile, target.executor),
+            // Core ML gets regions of graphs, and no weights of its own.
+            DeviceType::Hybrid
+            | DeviceType::Only(Device::COREML)
+            | DeviceType::CoreMlHybrid(_)
+            | DeviceType::MacHybrid => (Weights::InFile, target.executor),
             // Operations follow the weights; what the device declines returns there.
             DeviceType::Only(device) => {
                 let executor = target.executor.with_policy(Placement::Resident).map_err(refused)?;
@@ -53,7 +81,27 @@ impl Backend {
             }
             (of_backend, given) => given.or(of_backend).unwrap_or_default(),
         };
-        Ok(Backend { executor, weights, numerics })
+        let backend = Backend { executor, weights, numerics };
+        backend.report_without_core_ml(args);
+        Ok(backend)
+    }
+
+    /// Reports options for Core ML where it gets nothing.
+    fn report_without_core_ml(&self, args: &DeviceArgs) {
+        let given = [(args.coreml_units.is_some(), "--coreml-units"), (args.allow_f16, "--allow-f16")];
+        let is_asked = given.iter().any(|(given, _)| *given);
+        let has_core_ml = || match args.backend.device {
+            DeviceType::Only(device) => device == Device::COREML,
+            DeviceType::CoreMlHybrid(_) | DeviceType::MacHybrid => true,
+            DeviceType::Auto => false,
+            DeviceType::Hybrid => {
+                self.executor.fallback_order().is_ok_and(|order| order.contains(&Device::COREML))
+            }
+        };
+        if is_asked && !has_core_ml() {
+            let given = given.into_iter().filter(|(given, _)| *given);
+            given.for_each(|(_, option)| without_effect::note(option, "Core ML is not among the devices"));
+        }
     }
 
     /// Whether no other device computes with the weights.

@@ -23,6 +23,8 @@ use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Of a child process that examines a program for Core ML this is all.
+    rustorch::coreml::child();
     keep_vulkan_quiet();
     // Consoles of Windows show lines that replace others, and colours, only where a program asks for it.
     anstyle_query::windows::enable_ansi_colors();
@@ -63,6 +65,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Graph(args)) => command::graph::run(&args),
         Some(Command::Plan(args)) => command::plan::run(&args),
         Some(Command::Export(args)) => command::export::run(&args),
+        Some(Command::Coreml(args)) => command::coreml::run(&args),
         Some(Command::Explain(args)) => command::explain::run(&args),
         Some(Command::Completions(args)) => command::completions::run(&args),
     }

@@ -3,6 +3,7 @@
 use crate::args::RunArgs;
 use crate::{output, prompt};
 use rustorch::DeviceType;
+use rustorch::core::Device;
 use rustorch::llm::LanguageModel;
 use rustorch::llm::sampling::SamplerConfig;
 
@@ -13,6 +14,9 @@ pub(crate) fn report(args: &RunArgs, model: &LanguageModel, sampling: &SamplerCo
     }
     let on_cpu = match args.device.backend.device {
         DeviceType::Hybrid => Some("with -b hybrid weights stay in the file"),
+        DeviceType::Only(Device::COREML) | DeviceType::CoreMlHybrid(_) | DeviceType::MacHybrid => {
+            Some("with Core ML weights stay in the file")
+        }
         _ if model.model().weights().iter().all(|weight| weight.tensor().device().is_cpu()) => {
             Some("the model runs on the CPU")
         }

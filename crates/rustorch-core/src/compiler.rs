@@ -63,6 +63,17 @@ pub unsafe trait CompiledRegion: Send + Sync {
         Ok(())
     }
 
+    /// Whether it is to be shown the inputs of a run for which it is not [ready](Self::ready): its results are checked with them first.
+    fn wants_inputs(&self) -> bool {
+        false
+    }
+
+    /// Shows it the inputs of such a run, whose operations then run one by one elsewhere.
+    ///
+    /// # Safety
+    /// As of [`run`](Self::run).
+    unsafe fn show_inputs(&self, _inputs: &[View<'_>]) {}
+
     /// Computes the outputs. Several threads may call it at once.
     ///
     /// # Safety

@@ -34,6 +34,9 @@ impl Device {
         Device { kind, index }
     }
 
+    /// Core ML.
+    pub const COREML: Device = Device::new(DeviceKind::COREML, 0);
+
     /// The NVIDIA GPU of this index, by CUDA.
     pub const fn cuda(index: u8) -> Device {
         Device::new(DeviceKind::CUDA, index)
@@ -148,13 +151,31 @@ pub enum DeviceType {
     Only(Device),
     /// All devices of the fallback order together: each operation runs where it is cheapest, by measured cost.
     Hybrid,
+    /// Core ML for regions of captured graphs; operations outside them on this device where it can, else down the fallback order, or where
+    /// they are cheapest if none is named.
+    CoreMlHybrid(Option<Device>),
+    /// Matmuls and norms by Metal, convolutions and what is around them by Core ML, the rest down the fallback order.
+    MacHybrid,
 }
 
+const CORE_ML_HYBRID: &str = "coreml-hybrid";
+const MAC_HYBRID: &str = "mac-hybrid";
+
 impl DeviceType {
-    /// Every accepted name, for help texts and errors: `auto`, the kinds of devices, `hybrid`.
+    /// Every accepted name, for help texts and errors: `auto`, the kinds of devices, `hybrid` and the like.
     pub fn names() -> Vec<&'static str> {
         let kinds = DeviceKind::all().map(DeviceKind::name);
-        ["auto"].into_iter().chain(kinds).chain(["hybrid"]).collect()
+        ["auto"].into_iter().chain(kinds).chain(["hybrid", CORE_ML_HYBRID, MAC_HYBRID]).collect()
+    }
+
+    /// The devices without which it makes no sense.
+    pub fn needs(self) -> Vec<Device> {
+        match self {
+            DeviceType::Auto | DeviceType::Hybrid => Vec::new(),
+            DeviceType::Only(device) => vec![device],
+            DeviceType::CoreMlHybrid(next) => [Device::COREML].into_iter().chain(next).collect(),
+            DeviceType::MacHybrid => vec![Device::COREML, Device::metal(0)],
+        }
     }
 }
 
@@ -164,6 +185,9 @@ impl fmt::Display for DeviceType {
             DeviceType::Auto => f.pad("auto"),
             DeviceType::Only(device) => device.fmt(f),
             DeviceType::Hybrid => f.pad("hybrid"),
+            DeviceType::CoreMlHybrid(None) => f.pad(CORE_ML_HYBRID),
+            DeviceType::CoreMlHybrid(Some(next)) => f.pad(&format!("{CORE_ML_HYBRID}:{next}")),
+            DeviceType::MacHybrid => f.pad(MAC_HYBRID),
         }
     }
 }
@@ -171,11 +195,18 @@ impl fmt::Display for DeviceType {
 impl FromStr for DeviceType {
     type Err = Error;
 
-    /// Parses one of [`names`](DeviceType::names), with an index where that makes sense, ignoring ASCII case.
+    /// Parses one of [`names`](DeviceType::names), with an index where that makes sense, and `coreml-hybrid:metal`, which names the device behind
+    /// Core ML; ignoring ASCII case.
     fn from_str(text: &str) -> Result<DeviceType> {
-        Ok(match text.trim().to_ascii_lowercase().as_str() {
+        let lower = text.trim().to_ascii_lowercase();
+        if let Some(next) = lower.strip_prefix(CORE_ML_HYBRID).and_then(|rest| rest.strip_prefix(':')) {
+            return Ok(DeviceType::CoreMlHybrid(Some(next.parse()?)));
+        }
+        Ok(match lower.as_str() {
             "auto" => DeviceType::Auto,
             "hybrid" => DeviceType::Hybrid,
+            CORE_ML_HYBRID => DeviceType::CoreMlHybrid(None),
+            MAC_HYBRID => DeviceType::MacHybrid,
             other => DeviceType::Only(other.parse()?),
         })
     }

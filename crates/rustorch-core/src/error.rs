@@ -235,6 +235,9 @@ pub enum Decline {
     /// The kernel that a [custom op](crate::CustomOp) brings cannot run there.
     #[error("kernel: {0}")]
     Kernel(Arc<str>),
+    /// The program that it would run instead of operations is refused, or there is none: why.
+    #[error("{0}")]
+    Program(Arc<str>),
     /// The operation failed there before.
     #[error("quarantined after an earlier failure")]
     Quarantined,

@@ -34,6 +34,14 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// Something is no package that can be read: why.
+    #[error("{}: {message}", path.display())]
+    Package {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
     /// The disk refused. Nothing is left of the package.
     #[error("{}: {source}", path.display())]
     Io {

@@ -3,6 +3,7 @@
 use crate::blob::{Blob, Constants};
 use crate::builder::Specification;
 use crate::emit;
+use crate::runtime::Signature;
 use crate::{CoreMlOptions, Error, Function, Result};
 use prost::Message;
 use rustorch_core::Graph;
@@ -41,6 +42,7 @@ pub struct Package<'a> {
     model: Vec<u8>,
     blob: Blob,
     specification: Specification,
+    signature: Signature,
     constants: &'a Constants<'a>,
 }
 
@@ -75,7 +77,13 @@ impl<'a> Package<'a> {
     pub fn of_functions(functions: &[Function<'_>], constants: &'a Constants<'a>) -> Result<Package<'a>> {
         Function::check(functions)?;
         let (model, blob, specification) = emit::program(functions, constants)?;
-        Ok(Package { model: model.encode_to_vec(), blob, specification, constants })
+        let signature = Signature::of(&model);
+        Ok(Package { model: model.encode_to_vec(), blob, specification, signature, constants })
+    }
+
+    /// The inputs and outputs of the first function.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
     }
 
     /// The lowest version of Core ML's model format that has all of it: 6, which systems from macOS 12 and iOS 15 on read; 7 with `f16` inputs or
@@ -171,7 +179,7 @@ fn uuid(hash: &[u8]) -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -89,7 +89,8 @@ impl DeviceManager {
     /// The devices of an executor; the current one is where its policy would begin: the CPU under
     /// [`Placement::Auto`](crate::Placement::Auto), else the first of the fallback order or the one that the policy names.
     pub fn new(executor: HybridExecutor) -> DeviceManager {
-        let named = executor.placement().named().first().copied();
+        // Tensors are not made for Core ML, which has no operations.
+        let named = executor.placement().named().into_iter().find(|device| *device != Device::COREML);
         let device = match executor.placement() {
             crate::Placement::Auto | crate::Placement::Resident | crate::Placement::CpuOnly => Device::CPU,
             _ => named.or_else(|| executor.fallback_order().ok()?.first().copied()).unwrap_or(Device::CPU),
@@ -118,9 +119,10 @@ impl DeviceManager {
         order.into_iter().filter_map(info).collect()
     }
 
-    /// Whether there is a device beside the CPU that has not failed for good.
+    /// Whether there is a device beside the CPU that has not failed for good; Core ML is none, since it runs no operations.
     pub fn is_gpu_available(&self) -> bool {
-        self.devices().iter().any(|info| !info.device.is_cpu() && !info.lost)
+        let is_gpu = |device: Device| !device.is_cpu() && device != Device::COREML;
+        self.devices().iter().any(|info| is_gpu(info.device) && !info.lost)
     }
 
     /// Makes a device the current one, or a way of choosing: see [`HybridExecutor::resolve`].

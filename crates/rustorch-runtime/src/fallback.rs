@@ -6,7 +6,7 @@ use rustorch_core::{Device, DeviceKind};
 /// kinds, the CPU last. Of the kinds of one [group](rustorch_core::KindInfo::group), which reach the same hardware, only the
 /// first is in it; of several devices of one kind, lower indices come first.
 ///
-/// So: CUDA, OpenCL, CPU where there is an NVIDIA GPU; Metal, OpenCL, CPU on Apple's systems; else Vulkan (or, where there is
+/// So: CUDA, OpenCL, CPU where there is an NVIDIA GPU; Core ML, Metal, OpenCL, CPU on Apple's systems; else Vulkan (or, where there is
 /// none, Direct3D 12), OpenCL, CPU. Devices outside the order are used where somebody names them.
 ///
 /// ```

@@ -19,7 +19,11 @@
 //! # Ok::<(), rustorch_core::Error>(())
 //! ```
 
+#[cfg(all(feature = "coreml", feature = "wgpu"))]
+pub mod assumed;
 mod contexts;
+#[cfg(feature = "coreml")]
+pub mod coreml;
 mod cost;
 mod device_manager;
 mod device_set;

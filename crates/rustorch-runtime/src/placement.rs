@@ -14,6 +14,8 @@ pub enum Placement {
     Auto,
     /// This device; the fallback order where it cannot.
     Prefer(Device),
+    /// These devices, the first that can; the fallback order where none can.
+    Order(SmallVec<[Device; 2]>),
     /// This device or an error.
     Require(Device),
     /// The first of the fallback order that can.
@@ -37,6 +39,7 @@ impl Placement {
     pub fn named(&self) -> SmallVec<[Device; 2]> {
         match self {
             Placement::Prefer(device) | Placement::Require(device) => SmallVec::from_slice(&[*device]),
+            Placement::Order(devices) => devices.clone(),
             Placement::ByOp(table) => table.devices().collect(),
             _ => SmallVec::new(),
         }
@@ -55,7 +58,7 @@ impl Placement {
             Placement::GpuThreshold(n) => n.saturating_sub(1),
             // All of it is on the CPU.
             Placement::Resident => usize::MAX,
-            Placement::Prefer(_) | Placement::FirstSupported | Placement::ByOp(_) => 0,
+            Placement::Prefer(_) | Placement::Order(_) | Placement::FirstSupported | Placement::ByOp(_) => 0,
         }
     }
 
@@ -73,6 +76,7 @@ impl Placement {
     pub(crate) fn asks_for_all(&self) -> bool {
         match self {
             Placement::Auto
+            | Placement::Order(_)
             | Placement::FirstSupported
             | Placement::ByOp(_)
             | Placement::GpuThreshold(_)
@@ -113,6 +117,9 @@ impl Placement {
                 }
             }
             Placement::Prefer(device) => first(candidates, &|c| c.device() == *device),
+            Placement::Order(devices) => candidates.sort_by_key(|c| {
+                devices.iter().position(|device| c.device() == *device).unwrap_or(devices.len())
+            }),
             Placement::Resident if work.home.is_none() => first(candidates, &is_cpu),
             Placement::Resident => first(candidates, &is_home),
             Placement::ByOp(table) => {
@@ -131,14 +138,13 @@ impl Placement {
 }
 
 /// The names by which `RUSTORCH_PLACEMENT` and the like choose a policy.
-const NAMES: &str =
-    "auto, resident, first-supported, cpu-only, gpu-only, prefer=DEVICE, require=DEVICE, gpu-threshold=BYTES";
+const NAMES: &str = "auto, resident, first-supported, cpu-only, gpu-only, prefer=DEVICE, order=DEVICE,.., require=DEVICE, gpu-threshold=BYTES";
 
 impl FromStr for Placement {
     type Err = Error;
 
-    /// Parses `auto`, `resident`, `first-supported`, `cpu-only`, `gpu-only`, `prefer=cuda:1`, `require=vulkan` and
-    /// `gpu-threshold=1048576`, ignoring ASCII case.
+    /// Parses `auto`, `resident`, `first-supported`, `cpu-only`, `gpu-only`, `prefer=cuda:1`, `order=coreml,metal`,
+    /// `require=vulkan` and `gpu-threshold=1048576`, ignoring ASCII case.
     fn from_str(text: &str) -> Result<Placement> {
         let lower = text.trim().to_ascii_lowercase();
         let (name, value) = match lower.split_once('=') {
@@ -155,6 +161,9 @@ impl FromStr for Placement {
             ("cpu-only", None) => Placement::CpuOnly,
             ("gpu-only", None) => Placement::GpuOnly,
             ("prefer", Some(device)) => Placement::Prefer(device.parse()?),
+            ("order", Some(devices)) => {
+                Placement::Order(devices.split(',').map(str::parse).collect::<Result<_>>()?)
+            }
             ("require", Some(device)) => Placement::Require(device.parse()?),
             ("gpu-threshold", Some(bytes)) => Placement::GpuThreshold(bytes.parse().map_err(|_| unknown())?),
             _ => return Err(unknown()),
@@ -251,7 +260,10 @@ mod tests {
         assert_eq!(parse("chain").unwrap(), Placement::FirstSupported);
         assert_eq!(parse("prefer=cuda:1").unwrap(), Placement::Prefer(Device::cuda(1)));
         assert_eq!(parse("gpu-threshold=4096").unwrap(), Placement::GpuThreshold(4096));
-        for bad in ["", "best", "prefer", "prefer=gpu", "auto=1", "gpu-threshold=x"] {
+        let order = [Device::COREML, Device::metal(0)];
+        assert_eq!(parse("order=coreml,metal").unwrap(), Placement::Order(SmallVec::from_slice(&order)));
+        for bad in ["", "best", "prefer", "order=", "order=metal,", "prefer=gpu", "auto=1", "gpu-threshold=x"]
+        {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }
@@ -290,6 +302,9 @@ mod tests {
     fn tables_and_names_come_first() {
         assert_eq!(order(&Placement::Prefer(GPU), 1, CPU, [0.0; 3]), [GPU, OTHER, CPU]);
         assert_eq!(order(&Placement::FirstSupported, 1, CPU, [0.0; 3]), CHAIN);
+        let first = |devices: &[Device]| Placement::Order(SmallVec::from_slice(devices));
+        assert_eq!(order(&first(&[CPU, GPU]), 1, OTHER, [0.0; 3]), [CPU, GPU, OTHER]);
+        assert_eq!(order(&first(&[GPU]), 1, CPU, [0.0; 3]), [GPU, OTHER, CPU]);
         assert_eq!(order(&Placement::Resident, 1, GPU, [0.0; 3]), [GPU, OTHER, CPU]);
         assert_eq!(order(&Placement::Resident, 1 << 30, CPU, [0.0; 3]), [CPU, OTHER, GPU]);
         let class = OpTable::new().class(OpType::LinearAlgebra, GPU);

@@ -10,6 +10,7 @@ use crate::placement::Placement;
 use crate::registry::Registry;
 use crate::storage::Storage;
 use rustorch_core::{DType, Device, Error, IntoDevice, Result};
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::ptr;
@@ -250,6 +251,17 @@ pub fn set_placement(placement: Placement) -> Result<()> {
     Ok(())
 }
 
+/// The policy that features choose, where such a device is here.
+fn default_policy(is_here: impl Fn(Device) -> bool) -> Placement {
+    if cfg!(feature = "coreml-fallback") && is_here(Device::COREML) {
+        Placement::Order(SmallVec::from_slice(&[Device::COREML]))
+    } else if cfg!(feature = "gpu-priority") {
+        Placement::FirstSupported
+    } else {
+        Placement::default()
+    }
+}
+
 impl HybridExecutor {
     /// Runs `f` with this as the current executor of the thread.
     pub fn scope<R>(&self, f: impl FnOnce() -> R) -> R {
@@ -313,7 +325,8 @@ impl HybridExecutor {
         }
     }
 
-    /// An executor over the devices of the process, by the policy that the environment asks for.
+    /// An executor over the devices of the process, by the policy that the environment asks for, else the features `coreml-fallback` and
+    /// `gpu-priority`.
     ///
     /// # Errors
     /// If `RUSTORCH_PLACEMENT` makes no sense or names a device that is not here.
@@ -321,7 +334,13 @@ impl HybridExecutor {
         let registry = Registry::get();
         match registry.environment.placement()? {
             Some(placement) => HybridExecutor::of_registry(registry).with_policy(placement),
-            None => Ok(HybridExecutor::of_registry(registry).clone()),
+            None => {
+                let base = HybridExecutor::of_registry(registry);
+                match default_policy(|device| registry.find(device).is_ok()) {
+                    policy if policy == *base.placement() => Ok(base.clone()),
+                    policy => base.with_policy(policy),
+                }
+            }
         }
     }
 

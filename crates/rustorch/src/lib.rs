@@ -17,7 +17,7 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `coreml` | captured functions as Core ML packages: `coreml`; `files::save_mlpackage` |
+//! | `coreml` | captured functions as Core ML packages: `coreml`; `files::save_mlpackage`; on macOS, Core ML as a device |
 //! | `cuda` | NVIDIA GPUs |
 //! | `fft` | Fourier transforms on the CPU: without it those of [`fft`](mod@fft) are errors that name it |
 //! | `linalg` | singular values and eigenvalues on the CPU: without it those of [`linalg`](mod@linalg) are errors that name it |
@@ -31,6 +31,10 @@
 //! | `numpy` | `numpy`: `.npy` and `.npz` files; their arrays in `files` |
 //! | `torch` | `torch`: PyTorch's `.pt` files; their tensors in `files` |
 //! | `profile` | `runtime::profile`: profiles and traces; `metrics`: how busy devices are; `benchmark`: their rates |
+//!
+//! `metal` and `vulkan` are other names of `wgpu`, `coreml-hybrid` and `mac-hybrid` of `coreml` with it, and `hybrid-f32` takes nothing. Off by default,
+//! `coreml-fallback` (Core ML first, where it is) and `gpu-priority` (the first device of the fallback order that can) set the policy of the process where
+//! neither the program nor `RUSTORCH_PLACEMENT` does.
 
 /// The guides' examples.
 #[cfg(doctest)]

@@ -1,6 +1,7 @@
 //! The values of `--backend`.
 
 use clap::builder::TypedValueParser;
+use rustorch::coreml::runtime::ComputeUnits;
 use rustorch::{DeviceType, Numerics};
 use std::fmt;
 use std::str::FromStr;
@@ -40,6 +41,13 @@ pub(super) fn numerics() -> impl TypedValueParser<Value = Numerics> {
     // Every name is one of them.
     clap::builder::PossibleValuesParser::new(Numerics::ALL.iter().map(|numerics| numerics.name()))
         .try_map(|name| name.parse::<Numerics>())
+}
+
+/// The values of `--coreml-units`.
+pub(super) fn compute_units() -> impl TypedValueParser<Value = ComputeUnits> {
+    // Every name is one of them.
+    clap::builder::PossibleValuesParser::new(ComputeUnits::names())
+        .try_map(|name| name.parse::<ComputeUnits>())
 }
 
 pub(super) fn backend() -> impl TypedValueParser<Value = BackendName> {

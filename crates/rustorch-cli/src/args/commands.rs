@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 #[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
-    /// The model file; of a split model, any part [default: the embedded model]
+    /// The model file, of a split model any part, or a Core ML package [default: the embedded model]
     #[arg(value_name = "FILE.gguf", conflicts_with_all = ["model", "hf_repo"])]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
@@ -96,6 +96,31 @@ pub(crate) enum Precision {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct CoremlProgramsArgs {
+    #[command(subcommand)]
+    pub(crate) what: CoremlCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum CoremlCommand {
+    /// List the programs that were examined: whether they run, and why not
+    List {
+        /// Print one JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget programs, so that they are examined again
+    Forget {
+        /// Their keys, as `list` prints them
+        #[arg(value_name = "KEY", required_unless_present = "all")]
+        keys: Vec<String>,
+        /// All of them
+        #[arg(long, conflicts_with = "keys")]
+        all: bool,
+    },
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -110,9 +135,19 @@ pub(crate) struct PlanArgs {
     /// Print a row for each operation, instead of one for those of a kind
     #[arg(long, conflicts_with = "json")]
     pub(crate) list: bool,
+    /// Plan for the devices of another system, whose times are assumed
+    #[arg(long, value_enum, value_name = "SYSTEM")]
+    pub(crate) assume: Option<AssumedSystem>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A system whose devices a plan assumes.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AssumedSystem {
+    /// A Mac with Apple's silicon: Core ML, Metal, and this machine's CPU
+    Apple,
 }
 
 #[derive(Args, Debug)]

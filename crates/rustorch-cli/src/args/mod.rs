@@ -11,9 +11,9 @@ mod sampling;
 mod values;
 
 pub(crate) use commands::{
-    ArchitecturesArgs, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, CoremlArgs, DevicesArgs,
-    ExplainArgs, ExportArgs, ExportFormat, GraphArgs, InspectArgs, PlanArgs, Precision, PullArgs,
-    TokenizeArgs, Weights,
+    ArchitecturesArgs, AssumedSystem, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, CoremlArgs,
+    CoremlCommand, CoremlProgramsArgs, DevicesArgs, ExplainArgs, ExportArgs, ExportFormat, GraphArgs,
+    InspectArgs, PlanArgs, Precision, PullArgs, TokenizeArgs, Weights,
 };
 pub(crate) use embedding::{EmbedArgs, RerankArgs, VectorFormat};
 pub(crate) use evaluate::{ImatrixArgs, PerplexityArgs, TextArgs};
@@ -105,6 +105,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Write a model for other runtimes
     Export(ExportArgs),
+    /// Show what was found out of programs for Core ML, or forget it
+    Coreml(CoremlProgramsArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }

@@ -1,9 +1,10 @@
 //! Which model, and where it runs.
 
-use super::backend::{BackendName, backend, numerics};
+use super::backend::{BackendName, backend, compute_units, numerics};
 use super::values::{layers, size, threads};
 use clap::Args;
 use rustorch::Numerics;
+use rustorch::coreml::runtime::ComputeUnits;
 use rustorch_hub::ModelName;
 use std::path::PathBuf;
 
@@ -51,6 +52,12 @@ pub(crate) struct DeviceArgs {
     /// Memory of the device for weights, such as 6G or 500M [default: all of it]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) device_memory: Option<u64>,
+    /// Which compute units Core ML may use, where it is among the devices [default: all]
+    #[arg(long, value_name = "UNITS", value_parser = compute_units())]
+    pub(crate) coreml_units: Option<ComputeUnits>,
+    /// Let Core ML compute in f16, without which its programs do not reach the Neural Engine
+    #[arg(long)]
+    pub(crate) allow_f16: bool,
     /// Decode by the plain decoder, one operation after another, instead of a captured graph: the same tokens, to compare with
     #[arg(long)]
     pub(crate) eager: bool,

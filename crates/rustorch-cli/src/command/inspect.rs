@@ -1,4 +1,6 @@
-//! `inspect`: what is in a model file.
+//! `inspect`: what is in a model file, or a Core ML package.
+
+mod package;
 
 use crate::args::InspectArgs;
 use crate::failure::Failure;
@@ -13,6 +15,14 @@ use std::collections::BTreeMap;
 const LONG: usize = 100;
 
 pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
+    if let Some(package) = args.file.as_deref().filter(|path| package::is_package(path)) {
+        if args.tensors {
+            return Err(Failure::Usage(
+                "--tensors is for GGUF files; the weights of a package have no names".into(),
+            ));
+        }
+        return package::run(package, args.json);
+    }
     let path = args.file.clone().map_or_else(|| model::path(&args.model), |path| Ok(Some(path)))?;
     let file = model::open_file(path.as_deref(), args.model.no_mmap)?;
     let shown = path.map_or(model::EMBEDDED_NAME.into(), |p| p.display().to_string());

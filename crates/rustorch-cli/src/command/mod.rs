@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod bench_devices;
 pub(crate) mod completions;
 pub(crate) mod convert;
+pub(crate) mod coreml;
 pub(crate) mod devices;
 pub(crate) mod embed;
 pub(crate) mod explain;

@@ -5,8 +5,9 @@ use crate::backend::Backend;
 use crate::command::graph::{PROMPT, capture, check_prompt};
 use crate::failure::Failure;
 use crate::{memory, model, output};
-use rustorch::ProgramExplanation;
+use rustorch::core::Device;
 use rustorch::runtime::{Crossing, ExplainedNode, ExplainedRegion, HybridExecutor};
+use rustorch::{DeviceType, ProgramExplanation};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -16,7 +17,18 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(message.into()));
     }
     check_prompt(args.prompt, args.ctx_size)?;
-    let backend = Backend::new(&args.device)?;
+    let backend = match args.assume {
+        None => Backend::new(&args.device)?,
+        Some(_)
+            if matches!(args.device.backend.device, DeviceType::Auto | DeviceType::Only(_))
+                && !is_core_ml(args) =>
+        {
+            let message =
+                "--assume is for -b coreml, coreml-hybrid, mac-hybrid or hybrid, which choose among devices";
+            return Err(Failure::Usage(message.into()));
+        }
+        Some(system) => Backend::assumed(&args.device, system)?,
+    };
     let executor = &backend.executor;
     executor.scope(|| {
         let model = model::load(&args.model, &backend, &args.device)?;
@@ -36,6 +48,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
                 "model": model.name(),
                 "backend": backend,
                 "context": args.ctx_size,
+                "assumed": args.assume.is_some(),
                 "devices": devices(executor),
                 "graphs": graphs.collect::<Map<String, Value>>(),
             }));
@@ -48,6 +61,12 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
             ))?;
             output::line(if args.list { format!("{plan:#}") } else { plan.to_string() })?;
         }
+        if args.assume.is_some() {
+            output::line(
+                "Assumed: Core ML and Metal of an Apple M1, whose times are those of its data sheet, beside this machine's CPU. No device of \
+                 these was measured, and whether Core ML takes a region is found out on a Mac.",
+            )?;
+        }
         output::line(match &devices(executor)[..] {
             [_] => "Only the CPU is planned with: `rustorch-cli devices` lists what was found, and says why other devices were not.".to_owned(),
             devices => format!(
@@ -56,6 +75,10 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
             ),
         })
     })
+}
+
+fn is_core_ml(args: &PlanArgs) -> bool {
+    args.device.backend.device == DeviceType::Only(Device::COREML)
 }
 
 /// The devices that may get operations, in the order in which they are tried.

@@ -155,7 +155,11 @@ fn names_of_no_device_end_with_2_and_a_list_of_all() {
     for name in ["gpu", "cpu:1", "cuda:x", ""] {
         fail(&["-p", "x", "-b", name], 2, &["--backend"]);
     }
-    fail(&["-p", "x", "-b", "gpu"], 2, &["auto, cpu, cuda, metal, vulkan, dx12, opencl, hybrid"]);
+    fail(
+        &["-p", "x", "-b", "gpu"],
+        2,
+        &["auto, cpu, cuda, metal, vulkan, dx12, opencl, coreml, hybrid, coreml-hybrid, mac-hybrid"],
+    );
 }
 
 #[test]

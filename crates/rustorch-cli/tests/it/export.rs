@@ -1,6 +1,6 @@
 //! `export`: models for other runtimes. That a package decodes what llama.cpp does is asked of coremltools, by `tools/oracle/coreml/run.sh`.
 
-use crate::common::{MODEL, fail, succeed};
+use crate::common::{MODEL, fail, succeed, succeed_json};
 use std::fs;
 use std::path::Path;
 
@@ -76,4 +76,34 @@ fn nothing_is_overwritten() {
     let path = folder.path().to_str().unwrap();
     fail(&["export", "coreml", "-m", MODEL, "-o", path, "-c", "64"], 2, &["exists; remove it"]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn packages_are_inspected() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.mlpackage");
+    let shown = path.to_str().unwrap();
+    succeed(&["export", "coreml", "-m", MODEL, "-o", shown, "-c", "64", "--prompt", "4"]);
+    let text = succeed(&["inspect", shown]);
+    for part in [
+        "Core ML package, specification 9 (macOS 15, iOS 18)",
+        "decode: ",
+        "prompt_4: ",
+        "  input token i32[1]",
+        "  output logits f32[1, ",
+        "  state state_9 f16[",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let info = succeed_json(&["inspect", shown, "--json"]);
+    assert_eq!(
+        (&info["specification_version"], &info["functions"][0]["name"]),
+        (&9.into(), &"decode".into())
+    );
+    assert_eq!(info["weight_bytes"], weights(&path));
+    // Two matmuls of each of five blocks' attention at least.
+    assert!(info["functions"][0]["operations"]["matmul"].as_u64().unwrap() >= 10, "{info}");
+    fail(&["inspect", shown, "--tensors"], 2, &["--tensors is for GGUF files"]);
+    fs::write(path.join("Manifest.json"), "{}").unwrap();
+    fail(&["inspect", shown], 3, &["names no model in it"]);
 }

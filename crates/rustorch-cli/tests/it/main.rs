@@ -16,6 +16,7 @@ mod chat_context;
 mod chat_input;
 mod common;
 mod completions;
+mod coreml;
 mod device_report;
 mod devices;
 mod embed;

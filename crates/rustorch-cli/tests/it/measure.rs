@@ -50,7 +50,7 @@ fn devices_lists_every_kind_and_says_why_one_is_missing() {
     let mut families: Vec<&str> =
         names.iter().map(|name| name.split_once(':').map_or(*name, |(family, _)| family)).collect();
     families.dedup();
-    assert_eq!(families, ["cpu", "cuda", "metal", "vulkan", "dx12", "opencl"]);
+    assert_eq!(families, ["cpu", "cuda", "metal", "vulkan", "dx12", "opencl", "coreml"]);
     assert_eq!(rows[0]["present"], true);
     for rate in ["flops_per_second", "bytes_per_second"] {
         assert!(rows[0][rate].as_f64().unwrap() > 1e6, "{rate}");

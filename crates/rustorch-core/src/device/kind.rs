@@ -49,13 +49,14 @@ const CPU: KindInfo =
     KindInfo { name: "cpu", fallback_rank: u8::MAX, group: None, shares_host_memory: true, indexed: false };
 
 /// The kinds of this workspace, at the places that the constants of [`DeviceKind`] say.
-static KNOWN: [KindInfo; 6] = [
+static KNOWN: [KindInfo; 7] = [
     CPU,
     KindInfo::new("cuda").rank(10).gpu(),
     KindInfo::new("metal").rank(20).gpu(),
     KindInfo::new("vulkan").rank(30).gpu(),
     KindInfo::new("dx12").rank(40).gpu(),
     KindInfo::new("opencl").rank(50),
+    KindInfo { shares_host_memory: true, indexed: false, ..KindInfo::new("coreml").rank(15) },
 ];
 
 /// How many kinds may be registered.
@@ -80,6 +81,8 @@ impl DeviceKind {
     pub const DX12: DeviceKind = DeviceKind(4);
     /// Devices by OpenCL.
     pub const OPENCL: DeviceKind = DeviceKind(5);
+    /// Core ML, which compiles regions of graphs.
+    pub const COREML: DeviceKind = DeviceKind(6);
 
     /// Adds a kind to the table; from then on its name is known everywhere. The same kind may be registered any number of
     /// times.
@@ -131,14 +134,14 @@ impl DeviceKind {
         };
         place.get_or_init(|| info);
         REGISTERED.store(count + 1, Ordering::Release);
-        // At most 70, which fit.
+        // At most 71, which fit.
         Ok(DeviceKind((KNOWN.len() + count) as u8))
     }
 
     /// Every kind: those of this workspace, the CPU first, then others in the order in which they were registered.
     pub fn all() -> impl Iterator<Item = DeviceKind> {
         let count = KNOWN.len() + REGISTERED.load(Ordering::Acquire);
-        // At most 70.
+        // At most 71.
         (0..count as u8).map(DeviceKind)
     }
 

@@ -25,6 +25,7 @@ fn constants_are_at_their_places() {
         (DeviceKind::VULKAN, "vulkan"),
         (DeviceKind::DX12, "dx12"),
         (DeviceKind::OPENCL, "opencl"),
+        (DeviceKind::COREML, "coreml"),
     ];
     let registered = |kind: &DeviceKind| kind.name().starts_with("tests-");
     assert_eq!(kinds.len(), DeviceKind::all().filter(|kind| !registered(kind)).count());

@@ -5,9 +5,15 @@
 mod accepted;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
 mod cases;
+mod device;
 mod docs;
 mod emit;
+mod fake;
+mod info;
 mod layouts;
+mod proof;
+#[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
+mod prove;
 
 #[path = "../../src/layout.rs"]
 mod layout;

@@ -58,7 +58,7 @@ impl HybridExecutor {
             }
         }
         let (compiling, rest): (Vec<_>, Vec<_>) =
-            devices.into_iter().partition(|state| state.backend.compiler().is_some());
+            devices.into_iter().partition(|state| state.backend.compiler().is_some() && !self.avoids(state));
         Ok((compiling, rest.iter().map(|state| state.device).collect()))
     }
 

@@ -33,13 +33,13 @@ use crate::explain::Explanation;
 use crate::graph::Capture;
 use crate::health::{Health, Warnings};
 use crate::memory::MemoryManager;
-use crate::placement::Placement;
+use crate::placement::{OpTable, Placement};
 #[cfg(feature = "profile")]
 use crate::profile::SpanHub;
 use crate::record::{DeviceCounts, Record, Recorder, Scope};
 use crate::registry::Registry;
 use crate::transfers::Transfers;
-use rustorch_core::{Backend, CostModel, Device, DeviceType, Error, Result};
+use rustorch_core::{Backend, CostModel, Device, DeviceType, Error, OpType, Result};
 use smallvec::SmallVec;
 use std::fmt;
 use std::path::PathBuf;
@@ -254,20 +254,34 @@ impl HybridExecutor {
     /// The device and the executor that a person means by `wanted`.
     ///
     /// One device: that one first, the fallback order where it declines. `Auto`: operations run where their operands are, so that
-    /// whoever puts weights onto devices decides. `Hybrid`: each operation on the cheapest device by measured cost.
+    /// whoever puts weights onto devices decides. `Hybrid`: each operation on the cheapest device by measured cost. Core ML runs no operations, and
+    /// tensors stay on the CPU: it gets regions of programs, as far as the policy would give it their operations.
     ///
     /// # Errors
-    /// If the device is not here; the error lists those that are.
+    /// If a device is not here; the error lists those that are.
     pub fn resolve(&self, wanted: DeviceType) -> Result<Target> {
+        for device in wanted.needs() {
+            self.state(device)?;
+        }
+        let order = |devices: &[Device]| Placement::Order(SmallVec::from_slice(devices));
         let (device, placement) = match wanted {
+            DeviceType::Only(Device::COREML) => (Device::CPU, order(&[Device::COREML])),
             DeviceType::Only(device) => (device, Placement::Prefer(device)),
             DeviceType::Auto => (Device::CPU, Placement::Resident),
-            DeviceType::Hybrid => (Device::CPU, Placement::Auto),
+            DeviceType::Hybrid | DeviceType::CoreMlHybrid(None) => (Device::CPU, Placement::Auto),
+            DeviceType::CoreMlHybrid(Some(next)) => (Device::CPU, order(&[Device::COREML, next])),
+            DeviceType::MacHybrid => {
+                let metal = Device::metal(0);
+                let table = OpTable::new()
+                    .class(OpType::LinearAlgebra, metal)
+                    .class(OpType::Normalization, metal)
+                    .class(OpType::Convolution, Device::COREML);
+                (Device::CPU, Placement::ByOp(table))
+            }
         };
-        match wanted {
-            DeviceType::Only(device) => _ = self.state(device)?,
+        if placement.asks_for_all() || wanted == DeviceType::Auto {
             // What is wrong with the order shows now.
-            DeviceType::Auto | DeviceType::Hybrid => _ = self.fallback_order()?,
+            self.fallback_order()?;
         }
         Ok(Target { device, executor: self.with_policy(placement)? })
     }

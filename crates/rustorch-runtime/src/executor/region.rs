@@ -76,7 +76,12 @@ impl HybridExecutor {
         let state = call.state;
         let _sequence = self.sequence();
         state.usable().map_err(RegionFailure::Running)?;
-        call.compiled.program.ready().map_err(RegionFailure::Declined)?;
+        if let Err(decline) = call.compiled.program.ready() {
+            if call.compiled.program.wants_inputs() {
+                self.show_inputs(call)?;
+            }
+            return Err(RegionFailure::Declined(decline));
+        }
         let result = self.with_memory(
             state,
             || self.run_region_once(call),
@@ -98,13 +103,31 @@ impl HybridExecutor {
         Ok(outputs)
     }
 
+    /// Shows a region that is not ready the inputs of a run.
+    fn show_inputs(&self, call: &RegionCall<'_>) -> Result<(), RegionFailure> {
+        let moved = self.moved_inputs(call)?;
+        let _inputs: SmallVec<[ReadGuard<'_>; 4]> = moved.iter().map(|input| input.storage.read()).collect();
+        let views: SmallVec<[View<'_>; 4]> = (moved.iter().map(Output::operand))
+            // SAFETY: the program checked its inputs, and the executor made the rest; the guards outlive the views.
+            .map(|x| unsafe { operand_view(x) })
+            .collect();
+        // SAFETY: views have dtypes and shapes of the region's inputs, which are whole values.
+        unsafe { call.compiled.program.show_inputs(&views) };
+        Ok(())
+    }
+
+    /// The inputs where the device reads them.
+    fn moved_inputs(&self, call: &RegionCall<'_>) -> Result<SmallVec<[Output; 4]>, RegionFailure> {
+        let moved = call.inputs.iter().map(|input| {
+            let there = self.move_to(input, call.state).map_err(RegionFailure::Moving)?;
+            Ok(there.operand().to_output())
+        });
+        moved.collect()
+    }
+
     fn run_region_once(&self, call: &RegionCall<'_>) -> Result<OutputVec, RegionFailure> {
         let state = call.state;
-        let mut moved: SmallVec<[Output; 4]> = SmallVec::new();
-        for input in call.inputs {
-            let there = self.move_to(input, state).map_err(RegionFailure::Moving)?;
-            moved.push(there.operand().to_output());
-        }
+        let moved = self.moved_inputs(call)?;
         let mut results: SmallVec<[FreshOutput; 1]> = SmallVec::new();
         for out in call.outs {
             results.push(FreshOutput::new(state, out.dtype, &out.shape).map_err(RegionFailure::Running)?);

@@ -61,6 +61,8 @@ pub enum DiscoveredDevice {
 /// The providers of this workspace that are compiled in.
 pub(super) fn built_in() -> Vec<Provider> {
     vec![
+        #[cfg(feature = "coreml")]
+        Provider { kind: DeviceKind::COREML, discover: crate::coreml::discover },
         #[cfg(feature = "cuda")]
         Provider { kind: DeviceKind::CUDA, discover: cuda },
         #[cfg(feature = "wgpu")]

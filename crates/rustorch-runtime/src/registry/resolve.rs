@@ -28,14 +28,15 @@ pub fn target(wanted: DeviceType, threads: Option<usize>) -> Result<Target> {
         // Programs are told what the library only warns of.
         None => _ = registry.environment.threads()?,
     }
-    if let DeviceType::Only(device) = wanted
-        && let Err(why) = registry.look_for(device)?
-    {
-        let present = registry.names().join(", ");
-        return Err(Error::argument(
-            "backend",
-            format!("`{wanted}` is not available here ({why}); there is auto, hybrid, {present}"),
-        ));
+    for device in wanted.needs() {
+        if let Err(why) = registry.look_for(device)? {
+            let present = registry.names().join(", ");
+            let why = if wanted == DeviceType::Only(device) { why } else { format!("{device}: {why}") };
+            return Err(Error::argument(
+                "backend",
+                format!("`{wanted}` is not available here ({why}); there is auto, hybrid, {present}"),
+            ));
+        }
     }
     HybridExecutor::of_registry(registry).resolve(wanted)
 }

@@ -17,6 +17,7 @@ mod fallback;
 mod faults;
 mod hybrid;
 mod in_place;
+mod mac;
 mod manager;
 mod memory;
 mod operand;

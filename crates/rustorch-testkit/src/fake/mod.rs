@@ -251,8 +251,7 @@ unsafe impl Backend for FakeDevice {
             // SAFETY: fresh memory of this size.
             unsafe { address.as_ptr().write_bytes(0xA5, bytes) };
         }
-        // Only the CPU's memory is where the CPU can reach it.
-        let host = buffer.host_address().filter(|_| self.device.is_cpu());
+        let host = buffer.host_address().filter(|_| self.device.kind().info().shares_host_memory);
         let memory = FakeMemory { buffer, used: Arc::clone(&self.used) };
         // SAFETY: the address, if given, is that of the buffer inside `memory`, which has this size.
         Ok(unsafe { Buffer::device(self.device, bytes, host, Box::new(memory)) })

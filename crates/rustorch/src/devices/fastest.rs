@@ -1,8 +1,9 @@
 //! The device on which a model's weights are fastest.
 
-use rustorch_core::{CostModel, Device, OpKind, OpType, Result};
+use rustorch_core::{Backend, CostModel, DTypeSet, Device, OpKind, OpType, Result};
 use rustorch_formats::gguf::DTypeSummary;
 use rustorch_runtime::HybridExecutor;
+use std::sync::Arc;
 
 /// Where a model of such weights generates fastest, by measurement: each token multiplies with every weight once, at the rate
 /// that was measured for its dtype, and takes some hundred launches.
@@ -16,7 +17,12 @@ pub fn fastest_for_weights(
     weights: &[DTypeSummary],
     launches: usize,
 ) -> Result<Device> {
-    let devices = executor.fallback_order()?;
+    let mut devices = executor.fallback_order()?;
+    // Core ML has no operations.
+    devices.retain(|device| {
+        let capability = |backend: Arc<dyn Backend>| backend.capability().dtypes(OpType::LinearAlgebra);
+        executor.backend(*device).is_ok_and(|backend| capability(backend) != DTypeSet::EMPTY)
+    });
     if devices.len() < 2 {
         return Ok(Device::CPU);
     }

@@ -9,7 +9,7 @@ use crate::executor::HybridExecutor;
 use crate::graph::regions::RegionReport;
 use crate::text::{Bytes, Time, table};
 use crate::transfers::TransferMethod;
-use rustorch_core::{Device, Error, Result, Source, Verdict};
+use rustorch_core::{Decline, Device, Error, Result, Source, Verdict};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -114,7 +114,13 @@ impl ExplainedNode {
     /// Why it is where it is, in the devices' words.
     fn why(&self) -> String {
         let reasons = self.reasons.iter().map(|(device, reason)| format!("{device}: {reason}"));
-        let verdicts = self.considered.iter().map(|(device, verdict)| format!("{device} {verdict}"));
+        // A device that runs regions alone says so of every operation; why this one is in none is the reason.
+        let is_plain = |(device, verdict): &&(Device, Verdict)| {
+            let says_so = matches!(verdict, Verdict::Declined(Decline::Program(_)));
+            !says_so || !self.reasons.iter().any(|(of, _)| of == device)
+        };
+        let considered = self.considered.iter().filter(is_plain);
+        let verdicts = considered.map(|(device, verdict)| format!("{device} {verdict}"));
         reasons.chain(verdicts).collect::<Vec<_>>().join("; ")
     }
 

@@ -1,0 +1,141 @@
+//! A loaded model, owned by one thread, since its objects may not move between threads.
+
+use super::array::{Memory, array_over, copy_out};
+use super::{configuration, refused, url};
+use crate::runtime::{ComputeUnits, LoadedModel, RuntimeError, Signature};
+use objc2::AnyThread;
+use objc2::rc::{Retained, autoreleasepool};
+use objc2::runtime::{AnyObject, ProtocolObject};
+use objc2_core_ml::{
+    MLDictionaryFeatureProvider, MLFeatureProvider, MLFeatureValue, MLModel, MLMultiArray,
+    MLPredictionOptions,
+};
+use objc2_foundation::{NSDictionary, NSString};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// The thread that owns a model, which ends when this is dropped.
+pub(super) struct Worker {
+    signature: Signature,
+    /// Predictions of several threads follow each other.
+    requests: Mutex<Sender<Request>>,
+}
+
+/// A prediction that somebody waits for.
+struct Request {
+    inputs: Vec<Memory>,
+    outputs: Vec<Memory>,
+    answer: Sender<Result<Vec<bool>, RuntimeError>>,
+}
+
+impl Worker {
+    pub(super) fn start(
+        compiled: PathBuf,
+        units: ComputeUnits,
+        signature: Signature,
+    ) -> Result<Worker, RuntimeError> {
+        let (requests, received) = mpsc::channel();
+        let (send_loaded, loaded) = mpsc::channel();
+        let own = signature.clone();
+        let work = move || {
+            // SAFETY: the folder is a compiled model; the object stays on this thread.
+            let model = autoreleasepool(|_| unsafe {
+                MLModel::modelWithContentsOfURL_configuration_error(&*url(&compiled)?, &configuration(units))
+                    .map_err(refused)
+            });
+            let model = match model {
+                Ok(model) => model,
+                // Who asked may be gone.
+                Err(error) => return drop(send_loaded.send(Err(error))),
+            };
+            if send_loaded.send(Ok(())).is_ok() {
+                serve(&model, &own, &received);
+            }
+        };
+        let spawned = thread::Builder::new().name("rustorch-coreml".to_owned()).spawn(work);
+        spawned.map_err(|error| RuntimeError::Refused(format!("no thread for the model: {error}")))?;
+        let ended = || RuntimeError::Refused("the thread of the model ended".to_owned());
+        loaded.recv().map_err(|_| ended())??;
+        Ok(Worker { signature, requests: Mutex::new(requests) })
+    }
+}
+
+impl LoadedModel for Worker {
+    fn predict(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<Vec<bool>, RuntimeError> {
+        self.signature.check(inputs, outputs)?;
+        let (answer, answered) = mpsc::channel();
+        let inputs = inputs.iter().map(|bytes| Memory::read(bytes)).collect();
+        let outputs = outputs.iter_mut().map(|bytes| Memory::written(bytes)).collect();
+        let ended = || RuntimeError::Refused("the thread of the model ended".to_owned());
+        let request = Request { inputs, outputs, answer };
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).send(request).map_err(|_| ended())?;
+        // The memory is borrowed until the worker has answered, or has dropped the request.
+        answered.recv().map_err(|_| ended())?
+    }
+}
+
+fn serve(model: &MLModel, signature: &Signature, requests: &Receiver<Request>) {
+    for Request { inputs, outputs, answer } in requests {
+        let result = autoreleasepool(|_| predict(model, signature, &inputs, &outputs));
+        // Who asked waits for it.
+        let _ = answer.send(result);
+    }
+}
+
+fn predict(
+    model: &MLModel,
+    signature: &Signature,
+    inputs: &[Memory],
+    outputs: &[Memory],
+) -> Result<Vec<bool>, RuntimeError> {
+    let arrays = |features: &[crate::runtime::Feature], memory: &[Memory]| {
+        let pairs = features.iter().zip(memory);
+        pairs.map(|(feature, memory)| array_over(feature, *memory)).collect::<Result<Vec<_>, _>>()
+    };
+    let names = |features: &[crate::runtime::Feature]| {
+        features.iter().map(|feature| NSString::from_str(&feature.name)).collect::<Vec<_>>()
+    };
+    let given = arrays(&signature.inputs, inputs)?;
+    let backings = arrays(&signature.outputs, outputs)?;
+    let output_names = names(&signature.outputs);
+    // SAFETY: objects of our own, of the classes that the methods take; the memory behind the arrays is borrowed while this runs.
+    let results: Retained<ProtocolObject<dyn MLFeatureProvider>> = unsafe {
+        let values: Vec<_> =
+            given.iter().map(|array| MLFeatureValue::featureValueWithMultiArray(array)).collect();
+        let values: Vec<&AnyObject> = values.iter().map(|value| -> &AnyObject { value }).collect();
+        let features = dictionary(&names(&signature.inputs), &values);
+        let provider = MLDictionaryFeatureProvider::initWithDictionary_error(
+            MLDictionaryFeatureProvider::alloc(),
+            &features,
+        );
+        let provider = provider.map_err(refused)?;
+        let options = MLPredictionOptions::new();
+        let places: Vec<&AnyObject> = backings.iter().map(|array| -> &AnyObject { array }).collect();
+        options.setOutputBackings(&dictionary(&output_names, &places));
+        let provider: &ProtocolObject<dyn MLFeatureProvider> = ProtocolObject::from_ref(&*provider);
+        model.predictionFromFeatures_options_error(provider, &options).map_err(refused)?
+    };
+    let written =
+        signature.outputs.iter().zip(outputs).zip(&output_names).map(|((feature, memory), name)| {
+            // SAFETY: a getter.
+            let value = unsafe { results.featureValueForName(name) };
+            // SAFETY: a getter.
+            let array: Option<Retained<MLMultiArray>> =
+                value.and_then(|value| unsafe { value.multiArrayValue() });
+            let array = array.ok_or_else(|| {
+                RuntimeError::Refused(format!("the prediction has no array {}", feature.name))
+            })?;
+            copy_out(feature, &array, *memory)
+        });
+    written.collect()
+}
+
+fn dictionary(
+    names: &[Retained<NSString>],
+    values: &[&AnyObject],
+) -> Retained<NSDictionary<NSString, AnyObject>> {
+    let names: Vec<&NSString> = names.iter().map(|name| &**name).collect();
+    NSDictionary::from_slices(&names, values)
+}

@@ -1,0 +1,40 @@
+//! What is run on a Mac, run here with fakes in the place of Core ML.
+
+use crate::cases;
+use crate::prove::{CaseOnCpu, Outcome, Proof, Row, prove};
+use std::sync::Arc;
+
+#[test]
+fn cases_run_with_each_compute_unit_and_wrong_results_show() {
+    let mut outcomes = Vec::new();
+    for case in cases::all().into_iter().step_by(23) {
+        let case = Arc::new(case);
+        let rows = [false, true].map(|lies| {
+            let folder = tempfile::tempdir().unwrap();
+            prove(&CaseOnCpu { case: Arc::clone(&case), lies }, &case, folder.path())
+        });
+        let [right, wrong] = rows;
+        let units: Vec<&str> = right.iter().map(|row| &*row.units).collect();
+        assert_eq!(units, ["all", "cpu", "cpu-and-gpu", "cpu-and-neural-engine"]);
+        for (right, wrong) in right.iter().zip(&wrong) {
+            let expected = match case.program.states().is_empty() {
+                true => [Outcome::Right, Outcome::Wrong],
+                false => [Outcome::NotRun; 2],
+            };
+            assert_eq!([right.outcome, wrong.outcome], expected, "{right:?} {wrong:?}");
+            outcomes.push(right.outcome);
+        }
+        // What is sent in reads as it was written.
+        let proof = Proof { schema: 1, system: "a fake".to_owned(), fake: true, rows: right };
+        let read: Proof = serde_json::from_str(&serde_json::to_string(&proof).unwrap()).unwrap();
+        assert_eq!(read.rows, proof.rows);
+    }
+    assert!(outcomes.iter().filter(|outcome| **outcome == Outcome::Right).count() > 40);
+}
+
+#[test]
+fn a_row_names_what_failed() {
+    let row = Row::unfinished("relu", "cpu", Outcome::Failed, Some("compiling: no".to_owned()));
+    let json = serde_json::to_value(&row).unwrap();
+    assert_eq!((&json["outcome"], &json["message"]), (&"failed".into(), &"compiling: no".into()));
+}

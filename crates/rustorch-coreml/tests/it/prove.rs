@@ -1,0 +1,230 @@
+//! Compiles and runs cases with each compute unit, and compares them with the CPU: what `tools/prove-on-a-mac.sh` does on a Mac. The tests and the
+//! example `prove` share it; a fake stands for Core ML elsewhere.
+
+use crate::cases::{self, Case};
+use rustorch_coreml::Package;
+use rustorch_coreml::runtime::{
+    ComputeUnits, Feature, LoadedModel, PlanShares, Runtime, RuntimeError, Signature,
+};
+use rustorch_tensor::{DType, Tensor};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What became of a case with compute units.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    pub case: String,
+    pub units: String,
+    pub outcome: Outcome,
+    /// Why, unless it is right.
+    pub message: Option<String>,
+    /// The largest difference from the CPU's results, relative to the largest of an output.
+    pub error: Option<f64>,
+    /// Seconds of a prediction, the fastest of five.
+    pub seconds: Option<f64>,
+    /// Whether all outputs were written where Core ML was asked to.
+    pub in_place: Option<bool>,
+    /// What Core ML's plan prefers.
+    pub plan: Option<PlanShares>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    Right,
+    Wrong,
+    Failed,
+    /// Nothing here runs it.
+    NotRun,
+}
+
+/// What a person sends in.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Proof {
+    /// Of this form: 1.
+    pub schema: u32,
+    pub system: String,
+    /// Whether a fake stood for Core ML.
+    pub fake: bool,
+    pub rows: Vec<Row>,
+}
+
+impl Row {
+    fn new(case: &Case, units: ComputeUnits) -> Row {
+        Row::unfinished(&case.name, units.name(), Outcome::Failed, None)
+    }
+
+    pub fn unfinished(case: &str, units: &str, outcome: Outcome, message: Option<String>) -> Row {
+        Row {
+            case: case.to_owned(),
+            units: units.to_owned(),
+            outcome,
+            message,
+            error: None,
+            seconds: None,
+            in_place: None,
+            plan: None,
+        }
+    }
+}
+
+/// Runs a case, in a folder that is empty.
+pub fn prove(runtime: &dyn Runtime, case: &Case, folder: &Path) -> Vec<Row> {
+    let all = |outcome: Outcome, message: String| {
+        let row =
+            |units: ComputeUnits| Row { outcome, message: Some(message.clone()), ..Row::new(case, units) };
+        ComputeUnits::ALL.map(row).to_vec()
+    };
+    if !case.program.states().is_empty() {
+        return all(Outcome::NotRun, "it has states, which the device does not run".to_owned());
+    }
+    let constants = case.program.constants();
+    let bytes = cases::bytes(&constants);
+    let compiled = folder.join("compiled.mlmodelc");
+    let package = folder.join("program.mlpackage");
+    let signature = Package::with_options(case.program.graph(), &bytes, &case.options)
+        .and_then(|made| made.write(&package).map(|()| made.signature().clone()));
+    let signature = match signature {
+        Ok(signature) => signature,
+        Err(error) => return all(Outcome::Failed, format!("emitting: {error}")),
+    };
+    if let Err(error) = runtime.compile(&package, &compiled) {
+        return all(Outcome::Failed, format!("compiling: {error}"));
+    }
+    let run = |units: ComputeUnits| {
+        let mut row = Row::new(case, units);
+        match run(runtime, case, &compiled, &signature, &mut row) {
+            Ok(()) => row,
+            Err(message) => Row { message: Some(message), ..row },
+        }
+    };
+    ComputeUnits::ALL.map(run).to_vec()
+}
+
+fn run(
+    runtime: &dyn Runtime,
+    case: &Case,
+    compiled: &Path,
+    signature: &Signature,
+    row: &mut Row,
+) -> Result<(), String> {
+    let units = row.units.parse::<ComputeUnits>()?;
+    row.plan = runtime.plan(compiled, units).map_err(|error| format!("planning: {error}"))?;
+    let model = runtime.load(compiled, units, signature).map_err(|error| format!("loading: {error}"))?;
+    let given: Vec<Vec<u8>> =
+        signature.inputs.iter().zip(&case.runs[0]).map(|(feature, x)| border(feature, x)).collect();
+    let given: Vec<&[u8]> = given.iter().map(Vec::as_slice).collect();
+    let mut made: Vec<Vec<u8>> = signature.outputs.iter().map(|feature| vec![0; feature.bytes()]).collect();
+    for _ in 0..5 {
+        let mut places: Vec<&mut [u8]> = made.iter_mut().map(Vec::as_mut_slice).collect();
+        let started = Instant::now();
+        let in_place = model.predict(&given, &mut places).map_err(|error| format!("predicting: {error}"))?;
+        let seconds = started.elapsed().as_secs_f64();
+        row.seconds = Some(row.seconds.map_or(seconds, |best| best.min(seconds)));
+        row.in_place = Some(in_place.iter().all(|in_place| *in_place));
+    }
+    let expected = case.program.run(&case.runs[0].iter().collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    // Of `f32` programs sums may be in another order; those of 16 bits round.
+    let tolerance = if case.options.allow_f16 || has_16_bits(case) { 1e-2 } else { 1e-4 };
+    let mut largest = 0f64;
+    for ((feature, made), expected) in signature.outputs.iter().zip(&made).zip(&expected) {
+        largest = largest.max(difference(feature, made, &border(feature, expected)));
+    }
+    row.error = Some(largest);
+    row.outcome = if largest <= tolerance { Outcome::Right } else { Outcome::Wrong };
+    if row.outcome == Outcome::Wrong {
+        return Err(format!("differs from the CPU's by {largest:.1e} of its largest value"));
+    }
+    Ok(())
+}
+
+fn has_16_bits(case: &Case) -> bool {
+    case.program.graph().values.iter().any(|value| matches!(value.dtype, DType::F16 | DType::BF16))
+}
+
+/// A tensor's bytes at the border of a program.
+fn border(feature: &Feature, x: &Tensor) -> Vec<u8> {
+    x.to_dtype(feature.dtype).unwrap().to_bytes().unwrap()
+}
+
+/// The largest difference relative to the largest expected value; infinite where one is NaN or infinite and the other is not.
+fn difference(feature: &Feature, made: &[u8], expected: &[u8]) -> f64 {
+    let values = |bytes: &[u8]| -> Vec<f64> {
+        let width = feature.dtype.block_bytes();
+        let value = |word: &[u8]| match feature.dtype {
+            DType::F16 => rustorch_core::f16::from_ne_bytes(word.try_into().unwrap()).to_f64(),
+            DType::F32 => f32::from_ne_bytes(word.try_into().unwrap()).into(),
+            _ => i32::from_ne_bytes(word.try_into().unwrap()).into(),
+        };
+        bytes.chunks_exact(width).map(value).collect()
+    };
+    let (made, expected) = (values(made), values(expected));
+    let scale = expected.iter().filter(|x| x.is_finite()).fold(0f64, |a, x| a.max(x.abs())).max(1e-30);
+    let differ = |(made, expected): (&f64, &f64)| {
+        if made == expected || made.is_nan() && expected.is_nan() {
+            0.0
+        } else if made.is_finite() && expected.is_finite() {
+            (made - expected).abs() / scale
+        } else {
+            f64::INFINITY
+        }
+    };
+    made.iter().zip(&expected).map(differ).fold(0.0, f64::max)
+}
+
+/// Computes a case on the CPU, as if it were Core ML.
+pub struct CaseOnCpu {
+    pub case: Arc<Case>,
+    /// Whether the results are wrong.
+    pub lies: bool,
+}
+
+impl Runtime for CaseOnCpu {
+    fn system(&self) -> String {
+        "a fake".to_owned()
+    }
+
+    fn compile(&self, package: &Path, compiled: &Path) -> Result<(), RuntimeError> {
+        assert!(package.join("Manifest.json").exists());
+        fs::create_dir(compiled).map_err(RuntimeError::io(compiled))
+    }
+
+    fn plan(&self, _: &Path, _: ComputeUnits) -> Result<Option<PlanShares>, RuntimeError> {
+        Ok(None)
+    }
+
+    fn load(
+        &self,
+        _: &Path,
+        _: ComputeUnits,
+        signature: &Signature,
+    ) -> Result<Box<dyn LoadedModel>, RuntimeError> {
+        let (case, signature, lies) = (Arc::clone(&self.case), signature.clone(), self.lies);
+        Ok(Box::new(OnCpu { case, signature, lies }))
+    }
+}
+
+struct OnCpu {
+    case: Arc<Case>,
+    signature: Signature,
+    lies: bool,
+}
+
+impl LoadedModel for OnCpu {
+    fn predict(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<Vec<bool>, RuntimeError> {
+        self.signature.check(inputs, outputs)?;
+        let results = self.case.program.run(&self.case.runs[0].iter().collect::<Vec<_>>()).unwrap();
+        for ((feature, result), output) in self.signature.outputs.iter().zip(&results).zip(outputs) {
+            output.copy_from_slice(&border(feature, result));
+            if self.lies {
+                // The exponent, or a large part of an integer.
+                let last = feature.dtype.block_bytes() - 1;
+                output[last] ^= 0x30;
+            }
+        }
+        Ok(vec![true; results.len()])
+    }
+}
