@@ -43,7 +43,7 @@ fn wide<const N: usize>(
 }
 
 /// The largest number of a float dtype.
-fn largest(dtype: DType) -> f64 {
+pub(crate) fn largest(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => rustorch_core::f16::MAX.to_f64(),
         DType::BF16 => rustorch_core::bf16::MAX.to_f64(),

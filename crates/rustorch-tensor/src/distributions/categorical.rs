@@ -3,6 +3,7 @@
 use super::parameters::{check, clamped, drawn_shape, promoted};
 use super::{Distribution, KlDivergence};
 use crate::autograd::no_grad;
+use crate::elements::largest;
 use crate::{Generator, Tensor};
 use rustorch_core::{DType, Error, Result, Shape};
 
@@ -112,13 +113,8 @@ impl Distribution for Categorical {
     }
 
     fn entropy(&self) -> Result<Tensor> {
-        let least = if self.logits.dtype() == DType::F64 { f64::MIN } else { f32::MIN.into() };
-        // Of 16 bits, too, 0 · −∞ must not be.
-        let least = match self.logits.dtype() {
-            DType::F16 => rustorch_core::f16::MIN.to_f64(),
-            DType::BF16 => rustorch_core::bf16::MIN.to_f64(),
-            _ => least,
-        };
+        // 0 · −∞ is NaN, and has to count as 0.
+        let least = -largest(self.logits.dtype());
         self.logits.clamp_min(least)?.mul(&self.probs)?.sum(-1, false)?.neg()
     }
 

@@ -70,8 +70,11 @@ pub(crate) fn check(
     let place = match holds.ndim() {
         0 => String::new(),
         _ => {
-            let mut rest = first;
-            let mut index: Vec<usize> = holds.dims().iter().rev().map(|&n| (rest % n, rest /= n).0).collect();
+            let (mut rest, mut index) = (first, Vec::new());
+            for n in holds.dims().iter().rev() {
+                index.push(rest % n);
+                rest /= n;
+            }
             index.reverse();
             format!(" at {index:?}")
         }
