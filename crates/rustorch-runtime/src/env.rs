@@ -49,7 +49,7 @@ impl fmt::Display for DeviceChoice {
 /// | `RUSTORCH_DISABLE_GPU` | `1`: the CPU alone |
 /// | `RUSTORCH_PLACEMENT` | the placement policy of the process, as [`Placement`] parses it; `resident` if not given |
 /// | `RUSTORCH_THREADS` | on how many threads the CPU computes |
-/// | `RUSTORCH_CACHE_DIR` | where measurements of devices are kept; see [`cache_dir`](crate::cache_dir) |
+/// | `RUSTORCH_CACHE_DIR` | where measurements of devices and compiled programs are kept; see [`cache_dir`](crate::cache_dir) |
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     devices: Option<String>,

@@ -4,6 +4,8 @@
 //! cargo run --release -p rustorch --example coreml_device
 //! ```
 
+#![allow(clippy::print_stdout, reason = "an example tells what it does")]
+
 use rustorch::core::Decline;
 use rustorch::nn::{Layer, Linear, Module, ReLU, seq};
 use rustorch::{DType, Tensor, TensorSpec, autograd::no_grad, capture, devices, manual_seed};
