@@ -236,6 +236,35 @@ fn programs_that_fail_are_refused_with_the_reason() {
 }
 
 #[test]
+fn integers_are_equal_or_refused() {
+    let [_, known] = known();
+    let folder = tempfile::tempdir().unwrap();
+    let refusal = Machine::new(folder.path(), Script::WrongInteger).refusal(&known);
+    assert_eq!(refusal, "output_0 differs from the CPU's in 1 of 4 integers");
+}
+
+#[test]
+fn integers_beyond_32_bits_run_elsewhere() {
+    let [_, mut known] = known();
+    let folder = tempfile::tempdir().unwrap();
+    let machine = Machine::new(folder.path(), Script::Right);
+    assert!(machine.settle(&known).runs > 0);
+    machine.executor.scope(|| {
+        let program = known.capture();
+        let fitting = expected(&known);
+        let started = Instant::now();
+        while reports(&program)[0].runs == 0 {
+            check(&program, &known, &fitting);
+            assert!(started.elapsed() < Duration::from_secs(60), "{:?}", reports(&program));
+        }
+        known.inputs[1] = Tensor::new([1i64 << 40, -(1 << 40), 3, 20]).unwrap();
+        check(&program, &known, &expected(&known));
+        let report = reports(&program).remove(0);
+        assert_eq!((report.faults, report.quarantined), (1, true), "{report:?}");
+    });
+}
+
+#[test]
 fn results_that_core_ml_put_elsewhere_are_copied() {
     let [known, _] = known();
     let folder = tempfile::tempdir().unwrap();

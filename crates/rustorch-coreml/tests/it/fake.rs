@@ -26,13 +26,14 @@ pub(crate) enum Script {
     Refuse,
     FullDisk,
     Wrong,
+    WrongInteger,
     Nan,
     Slow,
     IgnoreBackings,
 }
 
 impl Script {
-    const ALL: [Script; 12] = [
+    const ALL: [Script; 13] = [
         Script::Right,
         Script::HangCompiling,
         Script::HangPredicting,
@@ -42,6 +43,7 @@ impl Script {
         Script::Refuse,
         Script::FullDisk,
         Script::Wrong,
+        Script::WrongInteger,
         Script::Nan,
         Script::Slow,
         Script::IgnoreBackings,
@@ -214,6 +216,7 @@ impl LoadedModel for FakeModel {
             for ((result, feature), output) in results.iter().zip(&self.signature.outputs).zip(outputs) {
                 output.copy_from_slice(&result.to_dtype(feature.dtype).unwrap().to_bytes().unwrap());
                 if feature.dtype != DType::F32 {
+                    output[0] ^= u8::from(self.script == Script::WrongInteger);
                     continue;
                 }
                 let first = f32::from_ne_bytes(output[..4].try_into().unwrap());
