@@ -60,6 +60,9 @@ struct Slot {
     truth: bool,
 }
 
+/// A result, and the memory that it needs.
+type Temporary = (usize, Slot);
+
 /// The memory of the slots, made when it is first needed.
 type Temporaries = Vec<Option<Storage>>;
 
@@ -119,7 +122,7 @@ impl PreparedNodes {
         roots: &[ValueId],
         node: &Node,
         is_returned: &[bool],
-    ) -> Option<(PreparedNode, SmallVec<[(usize, Slot); 1]>)> {
+    ) -> Option<(PreparedNode, SmallVec<[Temporary; 1]>)> {
         // What is drawn is in the parameters of launches.
         if node.op.philox_key().is_some() {
             return None;
