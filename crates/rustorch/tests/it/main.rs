@@ -8,7 +8,6 @@
 
 mod architectures_on_devices;
 mod benchmark;
-mod captured_on_devices;
 mod checkpoint;
 mod common;
 mod custom_op;
@@ -24,5 +23,6 @@ mod nvml;
 mod policies_on_devices;
 mod profile_devices;
 mod program_files;
+mod programs_on_devices;
 mod torch_optimizers;
 mod train_on_devices;
