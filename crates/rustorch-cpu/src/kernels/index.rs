@@ -5,6 +5,7 @@ use super::strided::{self, Rows, RowsMut, indices, unreachable_memory};
 use crate::ThreadPool;
 use crate::simd::{self, Level, Task};
 use rustorch_core::{DType, Element, Fault, Layout, Shape, View, ViewMut, dispatch_dtype};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 14;
@@ -148,9 +149,11 @@ fn gather_by<I: Element + Into<i64>>(
 ) -> Result<(), Fault> {
     let len = x.layout().dims().get(axis).copied().unwrap_or(1);
     let chosen = strided::dense::<I>(index)?;
-    // As unsigned numbers, negative ones are the largest.
-    let most = chosen.iter().fold(0, |most, &i| (i.into() as u64).max(most));
-    if most >= len as u64 && !chosen.is_empty() {
+    let most = AtomicU64::new(0);
+    pool.ranges(chosen.len(), GRAIN, |range| {
+        most.fetch_max(simd::run(Largest(&chosen[range])), Ordering::Relaxed);
+    });
+    if most.into_inner() >= len as u64 && !chosen.is_empty() {
         // For the error, which has the first one.
         indices("gather", index, len)?;
     }
@@ -163,21 +166,45 @@ fn gather_by<I: Element + Into<i64>>(
         }
         let n = index.layout().dims().get(axis).copied().unwrap_or(1);
         strided::for_rows(pool, &part, out, axis, n, &|i, x: &[T], out: &mut [T]| {
+            assert!(x.len() >= len, "a line has as many elements as the axis is long");
             let chosen = chosen[starts[i]..].iter();
-            if step == 1 {
-                // A loop of its own: it has no step to count.
-                pick(x, chosen, out);
-            } else {
-                pick(x, chosen.step_by(step), out);
+            // SAFETY: all indices are below `len`, as the largest is, and nobody writes them meanwhile.
+            unsafe {
+                if step == 1 {
+                    // A loop of its own: it has no step to count.
+                    pick(x, chosen, out);
+                } else {
+                    pick(x, chosen.step_by(step), out);
+                }
             }
         })
     }, _ => Err(unreachable_memory()))
 }
 
+/// The largest of some indices, as unsigned numbers, of which negative ones are the largest.
+struct Largest<'a, I>(&'a [I]);
+
+impl<I: Element + Into<i64>> Task for Largest<'_, I> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) -> u64 {
+        self.0.iter().fold(0, |most, &i| (i.into() as u64).max(most))
+    }
+}
+
 /// Elements by index.
-fn pick<'a, T: Element, I: Element + Into<i64>>(x: &[T], chosen: impl Iterator<Item = &'a I>, out: &mut [T]) {
+///
+/// # Safety
+/// Every index is that of an element.
+unsafe fn pick<'a, T: Element, I: Element + Into<i64>>(
+    x: &[T],
+    chosen: impl Iterator<Item = &'a I>,
+    out: &mut [T],
+) {
     for (&at, out) in chosen.zip(out) {
-        *out = x[at.into() as usize];
+        // SAFETY: this function's contract.
+        *out = unsafe { *x.get_unchecked(at.into() as usize) };
     }
 }
 

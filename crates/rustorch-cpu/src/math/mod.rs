@@ -1,11 +1,12 @@
 //! Scalar functions: [`Real`] is what pointwise kernels, norms and attention are written in.
 //!
-//! The `f32` functions are branch-free, so that the compiler turns loops over them into vector code at every [`Level`].
+//! The `f32` functions, and exponentials and logarithms of `f64`, are branch-free, so that the compiler turns loops over them into vector code at every [`Level`].
 
 pub(crate) mod complex;
 mod double;
 mod gamma;
 pub(crate) mod glibc;
+mod precise;
 mod single;
 mod wide;
 
@@ -445,7 +446,19 @@ real!(f32 {
 });
 
 real!(f64 {
-    by_std!(f64: exp = exp, fine_exp = exp, expm1 = exp_m1, ln = ln, log2 = log2, log10 = log10, log1p = ln_1p, sin = sin, cos = cos,
+    #[inline(always)]
+    fn exp<L: Level>(self, _: L) -> f64 {
+        precise::exp(self)
+    }
+    #[inline(always)]
+    fn fine_exp<L: Level>(self, _: L) -> f64 {
+        precise::exp(self)
+    }
+    #[inline(always)]
+    fn ln<L: Level>(self, _: L) -> f64 {
+        precise::ln(self)
+    }
+    by_std!(f64: expm1 = exp_m1, log2 = log2, log10 = log10, log1p = ln_1p, sin = sin, cos = cos,
         tan = tan, asin = asin, acos = acos, atan = atan, sinh = sinh, cosh = cosh, tanh = tanh);
     // The standard library's overflow before their results do, and lose digits near 1 and −1.
     #[inline(always)]

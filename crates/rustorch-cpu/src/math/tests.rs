@@ -1,6 +1,6 @@
-//! The precision of the `f32` functions, against the standard library in `f64`.
+//! The precision of functions, against the standard library in `f64`.
 
-use super::{Real, glibc, single};
+use super::{Real, glibc, precise, single};
 use crate::simd::{self, Level, Task};
 
 /// A function applied to all numbers at the level of this CPU.
@@ -93,6 +93,41 @@ fn exp_of_negative_numbers_is_that_of_the_c_library() {
     assert_eq!(glibc::exp_of_negative(-63.099_46), 3.946_866_7e-28);
     assert_eq!([0.0, -0.0, f32::NEG_INFINITY].map(glibc::exp_of_negative), [1.0, 1.0, 0.0]);
     assert!(glibc::exp_of_negative(f32::NAN).is_nan());
+}
+
+/// The C library's are within a unit, too, so that a difference of one is all that this can see.
+#[test]
+fn exponentials_and_logarithms_of_f64_are_within_a_unit_of_the_c_library_s() {
+    let bits = (0..=u64::MAX).step_by(45_000_000_000_017).map(f64::from_bits);
+    let near = (-100_000..100_000).map(|i| f64::from(i) * 7.1e-3 + 1e-4);
+    let edges = [
+        0.0,
+        -0.0,
+        1.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        f64::MIN_POSITIVE,
+        5e-324,
+        f64::MAX,
+        f64::MIN,
+        709.782_712_893_384,
+        709.782_712_893_384_1,
+        -708.4,
+        -745.133_219_101_941_1,
+        -745.14,
+    ];
+    let check = |name: &str, x: f64, got: f64, want: f64| {
+        let is_near = got == want
+            || got.is_nan() && want.is_nan()
+            || got.is_sign_negative() == want.is_sign_negative()
+                && got.to_bits().abs_diff(want.to_bits()) == 1;
+        assert!(is_near, "{name}({x:e}) is {got:e}, not {want:e}");
+    };
+    for x in bits.chain(near).chain(edges) {
+        check("exp", x, precise::exp(x), x.exp());
+        check("ln", x, precise::ln(x), x.ln());
+    }
 }
 
 #[test]
