@@ -6,7 +6,7 @@ use std::f64::consts;
 /// 1.5·2⁵²: adding it rounds to an integer, which then stands in the low bits.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 /// log 2 in two parts, the first of 32 bits, so that its multiples by exponents are exact.
-const LN_2: [f64; 2] = [6.931_471_803_691_238_2e-1, 1.908_214_929_270_587_7e-10];
+const LN_2: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10];
 
 /// eˣ = 2ⁿ·eʳ with |r| ≤ ½ log 2.
 #[inline(always)]
