@@ -212,7 +212,15 @@ impl ModelCache {
     /// Removes the compiled program of a key, unless somebody uses it: whether it is gone.
     pub fn remove(&self, key: &Key) -> bool {
         let Ok(lock) = self.lock_file(&key.0) else { return false };
-        if lock.try_lock().is_err() {
+        // A process that is being started has the open files of the one that starts it, for a moment.
+        let is_free = (0..20).any(|_| {
+            let is_free = lock.try_lock().is_ok();
+            if !is_free {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            is_free
+        });
+        if !is_free {
             return false;
         }
         self.discard(&self.folder.join(&key.0));
