@@ -30,7 +30,7 @@ pub fn this_program(folder: &Path) -> Result<Command, String> {
     Ok(command)
 }
 
-/// Why a child process brought nothing.
+/// Why a child process gave no answer.
 pub(super) struct Lost {
     pub(super) reason: String,
     /// Whether it says something of the program, and not of this machine at the moment.

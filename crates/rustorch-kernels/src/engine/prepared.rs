@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::memory::Memory;
+use super::run::Planned;
 use crate::family::Plan;
 use crate::plan::Request;
 use crate::{Driver, LaunchCache, family};
@@ -96,6 +97,7 @@ impl<D: Driver> Engine<D> {
         let args = args.collect::<Result<SmallVec<[&Memory<D>; 4]>, Fault>>()?;
         let outs = outs.iter().map(|out| self.memory(out.buffer()));
         let outs = outs.collect::<Result<SmallVec<[&Memory<D>; 2]>, Fault>>()?;
-        self.launch(&self.shared.sync.submission(), (op, plan, Some(kept)), &args, &outs)
+        let planned = Planned { op, plan, kept: Some(kept) };
+        self.launch(&self.shared.sync.submission(), &planned, &args, &outs)
     }
 }

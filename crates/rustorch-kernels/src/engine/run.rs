@@ -13,8 +13,13 @@ use rustorch_core::{CopyOp, Decline, Fault, Layout, Op, TensorMeta, View, ViewMu
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// An operation, its plan, and what is kept of it if it was prepared.
-pub(super) type Planned<'a, D> = (&'a Op, &'a Plan, Option<&'a Kept<D>>);
+/// An operation whose launches are planned.
+pub(super) struct Planned<'a, D: Driver> {
+    pub(super) op: &'a Op,
+    pub(super) plan: &'a Plan,
+    /// What is kept of earlier runs, if it was prepared.
+    pub(super) kept: Option<&'a Kept<D>>,
+}
 
 /// A result that kernels cannot write in place: it is computed in scratch memory and copied.
 struct StagedOutput<D: Driver> {
@@ -82,7 +87,8 @@ impl<D: Driver> Engine<D> {
         let request = Request { in_place: &in_place, ..Request::new(op, &metas, &out_metas, &self.hardware) };
         if !self.multiply(&submission, &request, &memories, &out_memories)? {
             let plan = family::plan(&request).map_err(|decline| self.surprise(op, &decline))?;
-            self.launch(&submission, (op, &plan, None), &memories, &out_memories)?;
+            let planned = Planned { op, plan: &plan, kept: None };
+            self.launch(&submission, &planned, &memories, &out_memories)?;
         }
 
         for (out, staged_output) in outs.iter().zip(&staged_outputs) {
@@ -132,7 +138,8 @@ impl<D: Driver> Engine<D> {
         let mut plan = Plan::default();
         splitting::copy::plan(&mut plan, &self.hardware, &source, &target)
             .map_err(|decline| self.surprise(op, &decline))?;
-        self.launch(submission, (op, &plan, None), &[&staged_output.memory], &[self.memory(out.buffer())?])
+        let planned = Planned { op, plan: &plan, kept: None };
+        self.launch(submission, &planned, &[&staged_output.memory], &[self.memory(out.buffer())?])
     }
 
     /// Whether kernels write a result where it belongs, in a buffer of so many bytes.
@@ -157,11 +164,11 @@ impl<D: Driver> Engine<D> {
     pub(super) fn launch(
         &self,
         submission: &Submission<'_>,
-        planned: Planned<'_, D>,
+        planned: &Planned<'_, D>,
         args: &[&Memory<D>],
         outs: &[&Memory<D>],
     ) -> Result<(), Fault> {
-        let plan = planned.1;
+        let plan = planned.plan;
         let scratch = self.scratch(submission, plan, args)?;
         let mut bindings = plan.steps.iter().flat_map(|step| &step.bindings);
         let assert_log = bindings
@@ -207,7 +214,7 @@ impl<D: Driver> Engine<D> {
 
     fn launch_steps(
         &self,
-        (op, plan, kept): Planned<'_, D>,
+        &Planned { op, plan, kept }: &Planned<'_, D>,
         args: &[&Memory<D>],
         outs: &[&Memory<D>],
         scratch: &[Scratch<D>],

@@ -81,7 +81,7 @@ pub(super) fn decode(model: &Model, id: u32, cache: &mut KvCache) -> Result<Opti
 const RECURRENT: &str =
     "a recurrent state is another tensor after each token, so that earlier ones can be gone back to";
 
-const ELSEWHERE: &str = "devices other than the CPU take more launches for that: the plain decoder rotates and rounds keys and values into the cache";
+const ELSEWHERE: &str = "a program would take more launches on a GPU, where the decoder writes keys and values to the cache in the launch that rotates and rounds them";
 
 /// Why tokens are decoded one operation after another, whatever the model is.
 fn refusal(model: &Model, executor: &HybridExecutor) -> Option<&'static str> {

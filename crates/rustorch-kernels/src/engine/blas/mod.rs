@@ -11,6 +11,7 @@ mod proof;
 
 use super::Engine;
 use super::memory::Memory;
+use super::run::Planned;
 use super::stream_sync::{Submission, Use};
 use crate::driver::{BlasLibrary, GemmOutcome};
 use crate::plan::Request;
@@ -216,7 +217,7 @@ impl<D: Driver> Engine<D> {
     ) -> Result<bool, Fault> {
         let (args, outs) = (std::slice::from_ref(from), std::slice::from_ref(to));
         let Ok(plan) = family::plan(&Request::new(op, args, outs, &self.hardware)) else { return Ok(false) };
-        self.launch(submission, (op, &plan, None), &[source], &[target])?;
+        self.launch(submission, &Planned { op, plan: &plan, kept: None }, &[source], &[target])?;
         Ok(true)
     }
 
