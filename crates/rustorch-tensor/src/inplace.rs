@@ -112,7 +112,7 @@ impl Tensor {
 
     /// Writes `update` in place of as many elements along a dimension, from `start` on, an integer tensor of no dimensions: as
     /// [`narrow`](Self::narrow) and [`copy_`](Self::copy_), where the place is data, so that a captured function writes to another one in each run.
-    /// Where the update would not fit, `start` is moved so that it does, as XLA's `DynamicUpdateSlice` does.
+    /// Where the update would not fit, `start` is moved so that it does, as XLA's `DynamicUpdateSlice` does. Floats are rounded to the tensor's dtype.
     ///
     /// ```
     /// # use rustorch_tensor::{DType, Tensor};
@@ -123,7 +123,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// If dtypes differ, or shapes in another dimension. Nothing is written then.
+    /// If dtypes differ that are not both floats, or shapes in another dimension. Nothing is written then.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn slice_update_(&self, dim: isize, update: &Tensor, start: &Tensor) -> Result<()> {
         let axis = self.axis("slice_update", dim)?;

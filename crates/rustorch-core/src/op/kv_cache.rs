@@ -6,7 +6,8 @@ use crate::{Error, OutputMeta, Outputs, Result, TensorMeta};
 /// `(x, update, start: integer []) →` `x` with `update` in place of as many elements along an axis, from `start` on, as XLA's
 /// `DynamicUpdateSlice`: where the update would not fit, `start` is moved so that it does, and nothing fails.
 ///
-/// `update` has the shape of `x` but along the axis, where it is no longer. Over `x` itself, no other element is touched.
+/// `update` has the shape of `x` but along the axis, where it is no longer. Where both are floats, it is rounded to the dtype of `x`, as by
+/// [`Cast`](super::Cast); else it has that dtype. Over `x` itself, no other element is touched.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SliceUpdate {
@@ -24,7 +25,10 @@ impl Operation for SliceUpdate {
 
     fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         expect_args(Self::NAME, args, 3..=3)?;
-        let dtype = same_dense(Self::NAME, &args[..2], 2..=2)?;
+        let dtype = match (args[0].dtype, args[1].dtype) {
+            (to, from) if to.is_float() && from.is_float() => to,
+            _ => same_dense(Self::NAME, &args[..2], 2..=2)?,
+        };
         let (x, update) = (args[0].shape(), args[1].shape());
         expect_scalar(Self::NAME, "start", &args[2])?;
         if self.axis >= x.ndim() {

@@ -77,6 +77,7 @@ impl Emitter<'_> {
         if !x.dtype.is_float() {
             return Err("of integers and booleans is not built".into());
         }
+        let update = if update.dtype == x.dtype { update } else { self.cast(&update, x.dtype)? };
         let start = self.index_arg(node, 2, x.dims[op.axis])?;
         let (zero, last) = (self.int(0), self.b.int(x.dims[op.axis] - update.dims[op.axis]));
         let start = self.bin("maximum", &start, &zero);

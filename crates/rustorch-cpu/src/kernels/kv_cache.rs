@@ -1,6 +1,7 @@
 //! Writing to caches of keys and values, and attention over them, where how far they are filled is data.
 
 use super::copy::copy;
+use super::pointwise::cast;
 use super::{attention, strided};
 use crate::ThreadPool;
 use rustorch_core::{CachedAttention, DType, Fault, View, ViewMut};
@@ -19,7 +20,7 @@ pub(super) fn slice_update(
     let most = out.layout().dims()[axis] - n;
     let start = usize::try_from(integer(start)?.max(0)).map_or(most, |start| start.min(most));
     let place = out.layout().slice(axis, start, n, 1)?;
-    copy(pool, update, &mut strided::part_mut(out, &place))
+    cast(pool, update, &mut strided::part_mut(out, &place))
 }
 
 /// Attention whose first query is at a position.

@@ -8,17 +8,30 @@ use crate::plan::{Operand, Request, line};
 use crate::splitting::copy;
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl};
-use rustorch_core::{DType, Decline, Layout, OpKind, OpType, Shape, SliceUpdate as Parameters};
+use rustorch_core::{DType, Decline, Layout, OpKind, OpType, Shape, SliceUpdate as Parameters, TensorMeta};
 
 /// Supported operations and their dtypes.
-pub const ROWS: &[Row] =
-    &[row(OpType::Indexing, &[OpKind::SliceUpdate], sets::ALL).beside(&[DType::I32, DType::I64])];
+pub const ROWS: &[Row] = &[row(OpType::Indexing, &[OpKind::SliceUpdate], sets::ALL)
+    .beside(&[DType::I32, DType::I64])
+    .check(|_, args, _| match rounds_from(args) {
+        Some(from @ (DType::F64 | DType::Quant(_))) => Err(Decline::DType(from)),
+        Some(_) if args[0].dtype == DType::F64 => Err(Decline::DType(DType::F64)),
+        _ => Ok(()),
+    })];
+
+/// The update's dtype, where it is not that of what it becomes a part of.
+fn rounds_from(args: &[TensorMeta<'_>]) -> Option<DType> {
+    let from = args.get(1)?.dtype;
+    (from != args[0].dtype).then_some(from)
+}
 
 /// Kernel key: everything its source depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SliceUpdate {
     /// Of what is moved; `U32` where rows are whole words.
     dtype: DType,
+    /// Of what is written; another one where floats are rounded.
+    to: DType,
     rank: usize,
     start: DType,
 }
@@ -59,7 +72,8 @@ impl Kernels for Parameters {
         // Rows of words are moved as words, whatever they hold.
         let target = Operand { layout: &place, ..out };
         let is_last = self.axis + 1 == place.ndim();
-        let words = copy::rows_of_words(&update).zip(copy::rows_of_words(&target)).filter(|_| !is_last);
+        let moves = !is_last && update.dtype == out.dtype;
+        let words = copy::rows_of_words(&update).zip(copy::rows_of_words(&target)).filter(|_| moves);
         match words {
             Some((from, to)) => {
                 let from = Operand { place: update.place, dtype: DType::U32, layout: &from };
@@ -79,7 +93,7 @@ fn launch(
     (most, stride): (usize, usize),
 ) -> Result<(), Decline> {
     let grid = Grid::new(&[from.layout, to.layout]);
-    let kernel = SliceUpdate { dtype: to.dtype, rank: grid.ndim(), start: start.dtype };
+    let kernel = SliceUpdate { dtype: from.dtype, to: to.dtype, rank: grid.ndim(), start: start.dtype };
     let mut step = StepBuilder::new(request.hardware, kernel);
     let n = from.layout.numel();
     let (x_start, start) = (step.read(from)?, step.read(start)?);
@@ -96,11 +110,15 @@ fn launch(
 
 impl SliceUpdate {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let SliceUpdate { dtype, rank, start: index } = *self;
+        let SliceUpdate { dtype, to, rank, start: index } = *self;
         let mut module = Module::new();
-        let x = module.bits("x", dtype, false);
+        let rounds = dtype != to;
+        let x = match rounds {
+            true => module.elements("x", dtype, false, hardware),
+            false => module.bits("x", dtype, false),
+        };
         let start_values = module.elements("start_values", index, false, hardware);
-        let y = module.bit_places("y", dtype);
+        let y = if rounds { module.places("y", to, hardware) } else { module.bit_places("y", to) };
         let Params { n, x_start, y_start, start, most, stride, grid } = module.parameters::<Params>(rank);
         let body = format!(
             "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;

@@ -6,7 +6,7 @@ use super::decoder::{ForwardPass, Wanted};
 use super::position::Position;
 use super::weights::Stage;
 use crate::{Error, Result};
-use rustorch_core::DType;
+use rustorch_core::{DType, Device, Node};
 use rustorch_runtime::HybridExecutor;
 use rustorch_tensor::{Program, Tensor, TensorSpec, capture as capture_function, is_capturing};
 use std::cell::RefCell;
@@ -37,6 +37,8 @@ struct Prepared {
     executor: HybridExecutor,
     /// Of the model that it was captured from.
     version: Arc<()>,
+    /// The rows of the cache that it reads.
+    rows: usize,
     program: Result<Program, String>,
 }
 
@@ -54,25 +56,27 @@ impl CapturedDecoder {
 /// The logits `[1, vocabulary]` after a token behind those of a cache, which is made room for; `None` where no program decodes it.
 pub(super) fn decode(model: &Model, id: u32, cache: &mut KvCache) -> Result<Option<Tensor>> {
     let executor = HybridExecutor::current();
-    cache.decoder.unused = refusal(model, &executor);
+    let device = only_device(model, cache);
+    cache.decoder.unused = refusal(model, &executor, device);
     if cache.decoder.unused.is_some() {
         return Ok(None);
     }
-    let is_of = |of: &Prepared| of.executor.same(&executor) && Arc::ptr_eq(&of.version, &model.version);
+    let device = device.unwrap_or(Device::CPU);
+    let most = rows_read(cache, device);
+    let is_of = |of: &Prepared| {
+        of.rows == most && of.executor.same(&executor) && Arc::ptr_eq(&of.version, &model.version)
+    };
     if !cache.decoder.program.as_ref().is_some_and(is_of) {
-        let program = match is_on_cpu(model, cache) {
-            true => capture(model, cache, 1).map_err(|error| error.to_string()).and_then(in_place),
-            false => Err(ELSEWHERE.to_owned()),
-        };
-        cache.decoder.program = Some(Prepared { executor, version: Arc::clone(&model.version), program });
+        let program = capture_next(model, cache, device, most).map_err(|error| error.to_string());
+        let program = program.and_then(|program| in_place(program, device));
+        let version = Arc::clone(&model.version);
+        cache.decoder.program = Some(Prepared { executor, version, rows: most, program });
     }
     let Decoding::Captured(program) = cache.decoder.decoding() else { return Ok(None) };
-    let position = cache.len() as i64;
-    let rows: Vec<i64> = cache.next_rows().map(|row| row as i64).collect();
-    let ids = Tensor::from_slice(&[i64::from(id)], [1])?;
-    let positions = Tensor::from_slice(&[position], [1])?;
-    let rows = Tensor::from_slice(&rows, [rows.len()])?;
-    let logits = program.run(&[&ids, &positions, &rows])?.remove(0);
+    let places: Vec<i64> = [cache.len()].into_iter().chain(cache.next_rows()).map(|at| at as i64).collect();
+    let ids = Tensor::from_slice(&[i64::from(id)], [1])?.to_device(model.weights.device(Stage::Embedding))?;
+    let places = Tensor::from_slice(&places, [places.len()])?.to_device(device)?;
+    let logits = program.run(&[&ids, &places])?.remove(0);
     cache.advance(1, Vec::new());
     Ok(Some(logits))
 }
@@ -81,33 +85,59 @@ pub(super) fn decode(model: &Model, id: u32, cache: &mut KvCache) -> Result<Opti
 const RECURRENT: &str =
     "a recurrent state is another tensor after each token, so that earlier ones can be gone back to";
 
-const ELSEWHERE: &str = "a program would take more launches on a GPU, where the decoder writes keys and values to the cache in the launch that rotates and rounds them";
-
 /// Why tokens are decoded one operation after another, whatever the model is.
-fn refusal(model: &Model, executor: &HybridExecutor) -> Option<&'static str> {
+fn refusal(model: &Model, executor: &HybridExecutor, device: Option<Device>) -> Option<&'static str> {
     if model.is_eager {
-        Some("it was asked for")
-    } else if !executor.runs_plainly_on_cpu() || is_capturing() {
-        Some("operations are placed or recorded one by one")
-    } else {
-        None
+        return Some("it was asked for");
+    }
+    match device {
+        None => Some("parts of the model are on different devices"),
+        Some(device) if !executor.runs_plainly(device) || is_capturing() => {
+            Some("operations are placed or recorded one by one")
+        }
+        Some(_) => None,
     }
 }
 
-/// A program that writes to the cache where it is.
-fn in_place(program: Program) -> Result<Program, String> {
-    match program.staged_states() {
-        0 => Ok(program),
-        _ => Err("an operation may fail behind writes to the cache, of which a program would make a copy"
-            .to_owned()),
+/// A program that writes to the cache where it is, of operations that the device only has to be given; but for embeddings, and bringing
+/// them there.
+fn in_place(program: Program, device: Device) -> Result<Program, String> {
+    if program.staged_states() != 0 {
+        return Err("an operation may fail behind writes to the cache, of which a program would make a copy"
+            .to_owned());
+    }
+    let graph = program.graph();
+    let is_ready = |node: usize| {
+        let Node { results, device: sent_to, .. } = &graph.nodes[node];
+        let is_there = results.iter().any(|result| graph.values[result.value.index()].device == device);
+        device.is_cpu() || !is_there || sent_to.is_some() || program.is_prepared(node)
+    };
+    match (0..graph.nodes.len()).find(|&node| !is_ready(node)) {
+        Some(node) => {
+            Err(format!("{device} does not make {} ready before it runs", graph.nodes[node].op.name()))
+        }
+        None => Ok(program),
     }
 }
 
-fn is_on_cpu(model: &Model, cache: &KvCache) -> bool {
+/// The device that all of a model and a cache are on; the table of embeddings may be on the CPU.
+fn only_device(model: &Model, cache: &KvCache) -> Option<Device> {
     let blocks = (0..model.config.blocks).map(Stage::Block);
-    let stages = [Stage::Embedding, Stage::Output].into_iter().chain(blocks);
-    let mut devices = cache.devices().chain(stages.map(|stage| model.weights.device(stage)));
-    devices.all(|device| device.is_cpu())
+    let stages = blocks.chain([Stage::Output]).map(|stage| model.weights.device(stage));
+    let mut devices = cache.devices().chain(stages);
+    let first = devices.next()?;
+    let table = model.weights.device(Stage::Embedding);
+    (devices.all(|device| device == first) && (table == first || table.is_cpu())).then_some(first)
+}
+
+/// The rows of a cache that a program for its next token reads: all on the CPU, whose kernel looks no further than the position. Elsewhere twice as
+/// many each time that these are too few, since kernels are chosen by how many there are.
+fn rows_read(cache: &KvCache, device: Device) -> usize {
+    const FEWEST: usize = 256;
+    match device.is_cpu() {
+        true => usize::MAX,
+        false => (cache.len() + 1).next_power_of_two().clamp(FEWEST, cache.capacity().max(FEWEST)),
+    }
 }
 
 /// See [`Model::capture_static`].
@@ -121,7 +151,7 @@ pub(super) fn capture_static(model: &Model, context: usize, tokens: &[usize]) ->
         let index = || TensorSpec::new([n], DType::I64);
         captured(&[index()?, index()?], |args| {
             let rows = args[1].narrow(0, 0, 1)?.expand([rows])?;
-            let logits = forward(model, &cache, n, &args[0], &args[1], rows)?;
+            let logits = forward(model, &cache, n, (&args[0], &args[1]), (rows, usize::MAX))?;
             // Rows behind the end would take the place of the last.
             let fits = args[1].narrow(0, n - 1, 1)?.lt(end)?;
             Ok(fits.where_cond(&logits, f32::NAN)?)
@@ -136,7 +166,21 @@ pub(super) fn capture(model: &Model, cache: &KvCache, tokens: usize) -> Result<P
     let index = |n: usize| TensorSpec::new([n], DType::I64);
     let rows = cache.next_rows().count();
     let specs = [index(tokens)?, index(tokens)?, index(rows)?];
-    captured(&specs, |args| forward(model, cache, tokens, &args[0], &args[1], args[2].clone()))
+    captured(&specs, |args| {
+        forward(model, cache, tokens, (&args[0], &args[1]), (args[2].clone(), usize::MAX))
+    })
+}
+
+/// The program that decodes a token on a device, no more than so many rows of the cache in all. Its inputs are the token's id and, as one tensor that
+/// is brought there at once, its position and the row at which it enters each cache of keys and values.
+fn capture_next(model: &Model, cache: &KvCache, device: Device, most: usize) -> Result<Program> {
+    check(model, cache, 1)?;
+    let index = |n: usize, device| Ok::<_, Error>(TensorSpec::new([n], DType::I64)?.on(device));
+    let rows = cache.next_rows().count();
+    captured(&[index(1, model.weights.device(Stage::Embedding))?, index(1 + rows, device)?], |args| {
+        let (position, rows) = (args[1].narrow(0, 0, 1)?, args[1].narrow(0, 1, rows)?);
+        forward(model, cache, 1, (&args[0], &position), (rows, most))
+    })
 }
 
 fn check(model: &Model, cache: &KvCache, tokens: usize) -> Result<()> {
@@ -160,9 +204,8 @@ fn forward(
     model: &Model,
     cache: &KvCache,
     tokens: usize,
-    ids: &Tensor,
-    positions: &Tensor,
-    rows: Tensor,
+    (ids, positions): (&Tensor, &Tensor),
+    (rows, most): (Tensor, usize),
 ) -> Result<Tensor> {
     let pass = ForwardPass {
         weights: &model.weights,
@@ -170,7 +213,7 @@ fn forward(
         numerics: model.numerics,
         ids: ids.clone(),
         positions: vec![positions.clone(); model.config.blocks],
-        position: Position::Rows(rows),
+        position: Position::Rows { rows, most },
         n: tokens,
         last_row: true,
         causal: model.config.causal,

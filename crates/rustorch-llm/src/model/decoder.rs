@@ -56,7 +56,7 @@ impl ForwardPass<'_> {
         let rows = table.dims()[0];
         let end = match &self.position {
             Position::At(start) => start + self.n,
-            Position::Rows(_) => self.cache.capacity(),
+            Position::Rows { .. } => self.cache.capacity(),
         };
         if end > rows {
             return Err(Error::ContextFull { capacity: rows, needed: end });

@@ -10,8 +10,13 @@ use rustorch_tensor::Tensor;
 pub(super) enum Position {
     /// Behind so many.
     At(usize),
-    /// Wherever a run says: the row at which they enter each cache of keys and values, `[caches]`.
-    Rows(Tensor),
+    /// Wherever a run says.
+    Rows {
+        /// The row at which they enter each cache of keys and values, `[caches]`.
+        rows: Tensor,
+        /// The rows of each cache, from the first on, among which those of all tokens so far are.
+        most: usize,
+    },
 }
 
 /// Keys or values.
@@ -34,7 +39,7 @@ impl Position {
     pub(super) fn start(&self) -> Result<usize> {
         match self {
             Position::At(start) => Ok(*start),
-            Position::Rows(_) => Err(reads_position()),
+            Position::Rows { .. } => Err(reads_position()),
         }
     }
 }
@@ -48,10 +53,9 @@ impl ForwardPass<'_> {
                 let slots = &self.cache.slots(cache, self.n)?[part as usize];
                 slots.narrow(2, column, columns)?.copy_(x)?;
             }
-            Position::Rows(rows) => {
+            Position::Rows { rows, .. } => {
                 let all = self.cache.whole(cache)[part as usize];
-                let x = x.to_dtype(all.dtype())?;
-                all.narrow(2, column, columns)?.slice_update_(1, &x, &rows.select(0, cache as isize)?)?;
+                all.narrow(2, column, columns)?.slice_update_(1, x, &rows.select(0, cache as isize)?)?;
             }
         }
         Ok(())
@@ -70,7 +74,7 @@ impl ForwardPass<'_> {
                 let [slots, _] = self.cache.slots(cache, self.n)?;
                 rope.forward_into(self, keys, positions, &slots)
             }
-            Position::Rows(_) => {
+            Position::Rows { .. } => {
                 self.remember(cache, KeysOrValues::Keys, 0, &rope.forward(self, keys, positions)?)
             }
         }
@@ -92,11 +96,12 @@ impl ForwardPass<'_> {
                 let causal = self.causal.then_some(start + first - first_key);
                 run(Op::Attention(Attention { causal, ..attention }), &[query, &keys, &values])
             }
-            Position::Rows(rows) => {
-                let [keys, values] = self.cache.whole(cache);
+            Position::Rows { rows, most } => {
+                let [keys, values] = self.cache.whole(cache).map(|x| x.narrow(1, 0, x.dims()[1].min(*most)));
+                let (keys, values) = (keys?, values?);
                 let row = rows.select(0, cache as isize)?;
                 let row = if first == 0 { row } else { row.add(first as i64)? };
-                run(Op::CachedAttention(CachedAttention { attention }), &[query, keys, values, &row])
+                run(Op::CachedAttention(CachedAttention { attention }), &[query, &keys, &values, &row])
             }
         }
     }

@@ -339,6 +339,14 @@ impl HybridExecutor {
         self.0.fast_bytes == usize::MAX
     }
 
+    /// Whether operations on data that is all on this device run there, as far as it can, and nobody watches them.
+    pub fn runs_plainly(&self, device: Device) -> bool {
+        match device.is_cpu() {
+            true => self.runs_plainly_on_cpu(),
+            false => self.state(device).is_ok_and(|state| self.runs_plainly_on(&state)),
+        }
+    }
+
     /// Whether operations on data that is all on the CPU run there, whatever their size, and nobody watches them.
     pub fn runs_plainly_on_cpu(&self) -> bool {
         self.runs_all_on_cpu() && !self.0.shared.recorder.is_watched()

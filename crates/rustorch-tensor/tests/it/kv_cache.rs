@@ -34,6 +34,20 @@ fn rows_enter_where_the_start_says() {
             assert_eq!(bytes(&inside), bytes(&expected), "{dtype} from {start}, in place");
         }
     }
+    // Floats are rounded as they enter.
+    for (to, from) in [
+        (DType::F16, DType::F32),
+        (DType::BF16, DType::F32),
+        (DType::F32, DType::F64),
+        (DType::F64, DType::BF16),
+    ] {
+        let make = |dims: [usize; 2], dtype| random.randn(dims, DType::F32).unwrap().to_dtype(dtype).unwrap();
+        let (x, update) = (make([3, 5], to), make([1, 5], from));
+        let expected = x.copy().unwrap();
+        expected.narrow(0, 1, 1).unwrap().copy_(&update).unwrap();
+        x.slice_update_(0, &update, &scalar(1)).unwrap();
+        assert_eq!(bytes(&x), bytes(&expected), "{from} to {to}");
+    }
     // Through views: columns of a cache, with an update that is transposed, and a start that is one of several.
     let cache = Tensor::zeros([5, 6], DType::F32).unwrap();
     let update = Tensor::new([[1.0f32], [2.0]]).unwrap().t().unwrap();
@@ -58,7 +72,7 @@ fn updates_that_do_not_fit_are_refused() {
     let row = Tensor::ones([1, 4], DType::F32).unwrap();
     assert!(said(&Tensor::ones([4, 4], DType::F32).unwrap(), &scalar(0), 0).contains("may be shorter"));
     assert!(said(&row, &scalar(0), 1).contains("may be shorter"));
-    assert!(said(&row.to_dtype(DType::F64).unwrap(), &scalar(0), 0).contains("f64"));
+    assert!(said(&row.to_dtype(DType::I64).unwrap(), &scalar(0), 0).contains("i64"));
     assert!(said(&row, &Tensor::new([1i64]).unwrap(), 0).contains("no dimensions"));
     assert!(said(&row, &Tensor::scalar(1.5f32).unwrap(), 0).contains("integers"));
     assert!(x.to_vec::<f32>().unwrap().iter().all(|&x| x == 0.0));

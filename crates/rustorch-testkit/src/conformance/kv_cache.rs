@@ -24,6 +24,19 @@ impl Cases {
                 }
             }
         }
+        for (to, from) in [(DType::F16, DType::F32), (DType::BF16, DType::F32), (DType::F32, DType::F16)] {
+            for how in ARRANGEMENTS {
+                for (axis, start) in [(1, 3), (2, 1)] {
+                    let updated = if axis == 1 { [2, 1, 4] } else { [2, 6, 1] };
+                    let args = vec![
+                        self.argument(to, &[2, 6, 4], how),
+                        self.argument(from, &updated, how),
+                        index(start),
+                    ];
+                    self.add(Op::SliceUpdate(SliceUpdate { axis }), args);
+                }
+            }
+        }
         for dtype in [DType::F32, DType::F16] {
             for how in ARRANGEMENTS {
                 for (position, window) in [(0, None), (5, None), (68, Some(7))] {

@@ -6,7 +6,7 @@
 pub(crate) mod agreement;
 #[path = "../../../rustorch-llm/tests/it/architectures/fixture.rs"]
 #[allow(dead_code, reason = "devices need a part of it")]
-mod fixture;
+pub(crate) mod fixture;
 #[path = "../../../rustorch-llm/tests/it/architectures/weights.rs"]
 #[allow(dead_code, reason = "devices need a part of it")]
 mod weights;

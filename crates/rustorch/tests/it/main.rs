@@ -8,6 +8,7 @@
 
 mod architectures_on_devices;
 mod benchmark;
+mod captured_on_devices;
 mod checkpoint;
 mod common;
 mod custom_op;
