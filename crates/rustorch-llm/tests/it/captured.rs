@@ -55,14 +55,22 @@ fn check(model: &mut LanguageModel, ids: &[u32], prompt: usize, what: &str) -> O
     logits[1].1.take()
 }
 
+/// What most people run.
+const COMMON: [&str; 9] =
+    ["llama", "qwen2", "qwen3", "qwen3moe", "gemma3", "gemma2", "phi3", "gpt-oss", "gpt2"];
+
+/// Common ones with all roundings, the others with one each, by turns.
 #[test]
 fn every_architecture_decodes_alike() {
     let mut eager = BTreeMap::new();
     let fixtures = Fixture::all();
-    for fixture in &fixtures {
+    for (turn, fixture) in fixtures.iter().enumerate() {
         let mut model = fixture.model().unwrap();
         let ids = [&fixture.prompt[..], &fixture.forced, &fixture.prompt[..8]].concat();
-        for &numerics in Numerics::ALL {
+        let all = Numerics::ALL;
+        let is_common = COMMON.contains(&&*fixture.header.name);
+        let chosen = if is_common { all } else { std::slice::from_ref(&all[turn % all.len()]) };
+        for &numerics in chosen {
             model.set_numerics(numerics);
             let prompt = fixture.prompt.len().min(20);
             if let Some(why) = check(&mut model, &ids[..ids.len().min(60)], prompt, &fixture.header.name) {
@@ -75,7 +83,7 @@ fn every_architecture_decodes_alike() {
     let known = ["recurrent state", "position in Rust", "may fail behind writes"];
     let is_known = |why: &String| known.iter().any(|known| why.contains(known));
     assert!(eager.values().all(is_known), "{eager:?}");
-    for name in ["llama", "qwen2", "qwen3", "qwen3moe", "gemma3", "gemma2", "phi3", "gpt-oss", "gpt2"] {
+    for name in COMMON {
         assert!(!eager.contains_key(name), "{name}: {}", eager[name]);
     }
 }
