@@ -77,6 +77,9 @@ class Case:
         if self.operation.startswith("conv"):
             return self.convolution()
         x = self.operand(0)
+        for family in [self.indexing, self.statistics, self.contractions]:
+            if call := family(x):
+                return call
         prepared = {"log": torch.abs, "sqrt": torch.abs, "copy_t": lambda x: x.T, "copy_heads": lambda x: x.transpose(1, 2)}
         prepared |= {"cholesky": self.positive, "solve": self.positive, "matmul_tn": lambda x: x.T, "add_t": lambda x: x.T}
         x = prepared.get(self.operation, lambda x: x)(x)
@@ -147,6 +150,84 @@ class Case:
             "cholesky": lambda: torch.linalg.cholesky(x),
             "qr": lambda: torch.linalg.qr(x)[0],
         }
+
+    def indexing(self, x):
+        if self.operation.endswith("_slice"):
+            part = x[1:-1, ::2].clone()
+            return {
+                "get_slice": lambda: x[1:-1, ::2],
+                "copy_slice": lambda: x[1:-1, ::2].clone(memory_format=self.torch.contiguous_format),
+                "set_slice": lambda: x.__setitem__((slice(1, -1), slice(None, None, 2)), part),
+                "fill_slice": lambda: x.__setitem__((slice(1, -1), slice(None, None, 2)), 1.5),
+            }[self.operation]
+        if self.operation in ["get_rows", "set_rows", "take", "put"]:
+            index = self.indices(1, x.shape[0])
+            part = x[index]
+            return {
+                "get_rows": lambda: x[index],
+                "set_rows": lambda: x.__setitem__(index, part),
+                "take": lambda: x.take(index),
+                "put": lambda: x.put(index, part),
+            }[self.operation]
+        if self.operation == "get_columns":
+            index = self.indices(1, x.shape[1])
+            return lambda: x[:, index]
+        if self.operation.endswith("_points"):
+            index = self.indices(1, x.shape[0]), self.indices(1, x.shape[1])
+            part = x[index]
+            return {
+                "get_points": lambda: x[index],
+                "set_points": lambda: x.__setitem__(index, part),
+                "add_points": lambda: x.index_put(index, part, accumulate=True),
+            }[self.operation]
+        mask = x > 0
+        if self.operation == "get_rows_by_mask":
+            mask = mask[:, 0]
+            return lambda: x[mask]
+        part = x[mask]
+        return {
+            "get_mask": lambda: x[mask],
+            "fill_mask": lambda: x.__setitem__(mask, 1.5),
+            "set_mask": lambda: x.__setitem__(mask, part),
+            "nonzero": lambda: mask.nonzero(),
+        }.get(self.operation)
+
+    def statistics(self, x):
+        torch, n = self.torch, self.argument
+        if self.operation in ["searchsorted", "bucketize"]:
+            edges, values = x.sort(-1)[0], self.operand(1)
+            return {"searchsorted": lambda: torch.searchsorted(edges, values), "bucketize": lambda: torch.bucketize(values, edges)}[self.operation]
+        # RusTorch's has inverse and counts, too.
+        return {
+            "unique": lambda: torch.unique(x, return_inverse=True, return_counts=True),
+            "bincount": lambda x=x + 4: torch.bincount(x),
+            "histc": lambda: torch.histc(x, n, -4, 4),
+            "median": lambda: x.median(n),
+            "quantile": lambda: x.quantile(0.3, n),
+            "mode": lambda: x.mode(n),
+            "cummax": lambda: x.cummax(n),
+            "logcumsumexp": lambda: x.logcumsumexp(n),
+            "diff": lambda: x.diff(dim=n),
+            "cov": lambda: torch.cov(x),
+        }.get(self.operation)
+
+    def contractions(self, x):
+        torch, n = self.torch, self.argument
+        if self.operation == "einsum_diagonal":
+            return lambda: torch.einsum("iij->j", x)
+        if self.operation == "matrix_exp":
+            return lambda x=x * 0.1: torch.linalg.matrix_exp(x)
+        if len(self.shapes) < 2:
+            return None
+        y = self.operand(1)
+        equations = {"einsum": "bij,bjk->bik", "einsum_heads": "bqhd,bkhd->bhqk", "einsum_outer": "i,j->ij", "einsum_sum": "ij,ij->"}
+        if equation := equations.get(self.operation):
+            return lambda: torch.einsum(equation, x, y)
+        return {
+            "tensordot": lambda: torch.tensordot(x, y, ([1, 2], [1, 0])),
+            "cdist": lambda: torch.cdist(x, y, n),
+            "kron": lambda: torch.kron(x, y),
+        }.get(self.operation)
 
     def positive(self, x):
         return x @ x.T + self.torch.eye(len(x))

@@ -8,7 +8,7 @@ mod words;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use torch_coverage::{Coverage, PAGE};
+use torch_coverage::{COMPILED, Coverage, PAGE};
 
 /// Developer commands of the RusTorch repository.
 #[derive(Parser)]
@@ -31,7 +31,7 @@ enum Task {
         #[arg(long, value_name = "PATH")]
         program: Option<PathBuf>,
     },
-    /// Compare PyTorch's list of operations with ours, and write docs/pytorch.md
+    /// Compare PyTorch's list of operations with ours, and write docs/pytorch.md and the test that compiles its expressions
     TorchCoverage {
         /// Write nothing, and fail where the page differs
         #[arg(long)]
@@ -62,12 +62,14 @@ fn main() -> ExitCode {
 
 /// Writes the page of PyTorch's operations; with `check`, only compares it.
 fn torch_coverage(check: bool) -> Result<(), String> {
-    let (coverage, path) = (Coverage::read(&root())?, root().join(PAGE));
-    let page = coverage.page();
-    if !check {
-        std::fs::write(&path, page).map_err(|error| format!("{PAGE}: {error}"))?;
-    } else if std::fs::read_to_string(&path).map_err(|error| format!("{PAGE}: {error}"))? != page {
-        return Err(format!("{PAGE} is out of date: cargo xtask torch-coverage"));
+    let coverage = Coverage::read(&root())?;
+    for (name, text) in [(PAGE, coverage.page()), (COMPILED, torch_coverage::compiled())] {
+        let path = root().join(name);
+        if !check {
+            std::fs::write(&path, text).map_err(|error| format!("{name}: {error}"))?;
+        } else if std::fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))? != text {
+            return Err(format!("{name} is out of date: cargo xtask torch-coverage"));
+        }
     }
     let (all, covered) = coverage.counts();
     oracle::note(format_args!("{covered} of {all} operations, {} by their own names", coverage.ours.len()));

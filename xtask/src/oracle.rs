@@ -116,6 +116,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_polygamma",
+        about: "PyTorch and mpmath: derivatives of digamma",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/polygamma.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_amp",
         about: "PyTorch: scales of GradScaler, and weights of a training with it",
         runs: &[&["crates/rustorch-nn/tests/fixtures/amp.jsonl"]],

@@ -154,7 +154,7 @@ impl Tensor {
         // The channels of all samples as channels of one.
         let mut dims = self.dims().to_vec();
         dims[..2].copy_from_slice(&[1, n * c]);
-        let repeat = |x: Option<&Tensor>| x.map(|x| x.repeat(&[n])).transpose();
+        let repeat = |x: Option<&Tensor>| x.map(|x| x.repeat([n])).transpose();
         let (weight, bias) = (repeat(weight)?, repeat(bias)?);
         let (y, means, variances) =
             self.reshape(dims)?.batch_norm_training(weight.as_ref(), bias.as_ref(), eps)?;

@@ -346,9 +346,26 @@ impl Tensor {
             merged.push(both);
         }
         let merged = Shape::new(merged)?;
-        self.reshape_to(Shape::new(left)?)?.mul(&other.reshape_to(Shape::new(right)?)?)?.reshape_to(merged)
+        let (left, right) = (self.reshape_to(Shape::new(left)?)?, other.reshape_to(Shape::new(right)?)?);
+        let (&a, &b) = (self.dims().last().unwrap_or(&1), other.dims().last().unwrap_or(&1));
+        if b < SHORT_ROWS && merged.numel() / 4 > self.numel() * b + other.numel() * a {
+            // The last dimensions first: rows that are as long as the result's.
+            let whole = |x: Tensor| {
+                let mut dims = Dims::from_slice(x.dims());
+                dims.truncate(x.ndim() - 2);
+                let mut wide = dims.clone();
+                wide.extend([a, b]);
+                dims.push(a * b);
+                x.broadcast_to(Shape::new(wide)?)?.reshape_to(Shape::new(dims)?)
+            };
+            return whole(left)?.mul(&whole(right)?)?.reshape_to(merged);
+        }
+        left.mul(&right)?.reshape_to(merged)
     }
 }
+
+/// Rows below which the Kronecker product makes longer ones first.
+const SHORT_ROWS: usize = 256;
 
 /// A dimension that is there.
 fn existing(op: &'static str, dim: isize, ndim: usize) -> Result<usize> {

@@ -1,4 +1,4 @@
-//! Scans that are composed of pointwise operations, by doubling: running extrema and sums of exponentials.
+//! Scans that are composed of pointwise operations on rows: running extrema and sums of exponentials.
 
 use crate::Tensor;
 use rustorch_core::{DType, Dims, Error, Result, Shape};
@@ -17,7 +17,7 @@ impl Tensor {
     /// # Errors
     /// Of complex numbers.
     pub fn cummax(&self, dim: isize) -> Result<(Tensor, Tensor)> {
-        self.running_extreme("cummax", dim, |this, before| this.ge(before))
+        self.running_extreme("cummax", dim, |a, b| a.maximum(b))
     }
 
     /// The smallest so far along a dimension, and where it is (`I64`), of equals the last. From the first NaN on, NaN.
@@ -31,14 +31,14 @@ impl Tensor {
     /// # Errors
     /// Of complex numbers.
     pub fn cummin(&self, dim: isize) -> Result<(Tensor, Tensor)> {
-        self.running_extreme("cummin", dim, |this, before| this.le(before))
+        self.running_extreme("cummin", dim, |a, b| a.minimum(b))
     }
 
     fn running_extreme(
         &self,
         name: &'static str,
         dim: isize,
-        is_kept: impl Fn(&Tensor, &Tensor) -> Result<Tensor>,
+        extreme: fn(&Tensor, &Tensor) -> Result<Tensor>,
     ) -> Result<(Tensor, Tensor)> {
         let axis = self.axis(name, dim)?;
         if self.dtype().is_complex() || self.dtype().is_quant() {
@@ -48,28 +48,33 @@ impl Tensor {
         let Some(&len) = self.dims().get(axis) else {
             return Ok((self.copy()?, Tensor::zeros((), DType::I64)?));
         };
+        let x = self.detach();
         let dim = axis as isize;
+        // Those that equal the extreme so far are the extreme: the last of them is where it is.
+        let mut is_extreme = x.eq(&x.scanned(axis, &extreme)?)?;
+        if self.dtype().is_float() {
+            is_extreme = is_extreme.logical_or(&x.isnan()?)?;
+        }
         let mut place = Dims::from_elem(1, self.ndim());
         place[axis] = len;
-        let places = Tensor::arange(0, len as i64, 1)?.reshape_to(Shape::new(place)?)?;
-        let (mut values, mut indices) = (self.detach(), places.broadcast_to(self.shape())?);
-        let mut step = 1;
-        while step < len {
-            let halves = |x: &Tensor| {
-                Ok::<_, Error>((x.narrow(dim, step, len - step)?, x.narrow(dim, 0, len - step)?))
-            };
-            let ((this, before), (this_index, before_index)) = (halves(&values)?, halves(&indices)?);
-            let mut kept = is_kept(&this, &before)?;
-            if self.dtype().is_float() {
-                kept = kept.logical_or(&this.isnan()?)?;
-            }
-            values = Tensor::cat(&[values.narrow(dim, 0, step)?, kept.where_cond(&this, &before)?], dim)?;
-            let chosen = kept.where_cond(&this_index, &before_index)?;
-            indices = Tensor::cat(&[indices.narrow(dim, 0, step)?, chosen], dim)?;
-            step *= 2;
-        }
-        let indices = indices.contiguous()?;
+        let dtype = if i32::try_from(len).is_ok() { DType::I32 } else { DType::I64 };
+        let places = Tensor::arange_with(0, len as i64, 1, dtype)?.reshape_to(Shape::new(place)?)?;
+        let maximum = |a: &Tensor, b: &Tensor| a.maximum(b);
+        let indices = is_extreme.where_cond(&places, &places.zeros_like()?)?.scanned(axis, &maximum)?;
+        let indices = indices.to_dtype(DType::I64)?;
         Ok((self.gather(dim, &indices)?, indices))
+    }
+
+    /// What a commutative and associative function makes of each element along a dimension and all before it.
+    fn scanned(&self, axis: usize, f: &impl Fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Tensor> {
+        if self.numel() == 0 {
+            return self.copy();
+        }
+        let (dim, len) = (axis as isize, self.dims()[axis]);
+        let first = self.movedim([dim], [0])?;
+        let rest = first.shape().clone();
+        let scanned = rows(&first.reshape([len, self.numel() / len])?, f)?;
+        scanned.reshape_to(rest)?.movedim([0], [dim])?.contiguous()
     }
 
     /// log Σ eˣ of the elements so far along a dimension, without overflow in between; also of complex numbers.
@@ -92,15 +97,41 @@ impl Tensor {
         }
         // Rounded to 16 bits once.
         let narrow = matches!(dtype, DType::F16 | DType::BF16);
-        let mut sums = if narrow { self.to_dtype(DType::F32)? } else { self.copy()? };
-        let (dim, len) = (axis as isize, self.dims().get(axis).copied().unwrap_or(0));
-        let mut step = 1;
-        while step < len {
-            let rest = len - step;
-            let both = sums.narrow(dim, step, rest)?.logaddexp(&sums.narrow(dim, 0, rest)?)?;
-            sums = Tensor::cat(&[sums.narrow(dim, 0, step)?, both], dim)?;
-            step *= 2;
+        let x = if narrow { self.to_dtype(DType::F32)? } else { self.clone() };
+        if self.ndim() == 0 {
+            return self.copy();
         }
-        sums.to_dtype(dtype)
+        x.scanned(axis, &|a: &Tensor, b: &Tensor| a.logaddexp(b))?.to_dtype(dtype)
     }
+}
+
+/// Rows that are scanned one after another.
+const BLOCK: usize = 32;
+
+/// A scan over the rows of a matrix: over those of each block, then over the blocks' totals, which the rows of the next block take up. Each element is
+/// an operand twice for each level of blocks, whatever the number of rows.
+fn rows(x: &Tensor, f: &impl Fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let &[len, columns] = x.dims() else { return Err(Error::shape("scan", "needs a matrix", [x.shape()])) };
+    if len <= BLOCK {
+        return one_by_one(x, len, f);
+    }
+    let count = len.div_ceil(BLOCK);
+    let missing = count * BLOCK - len;
+    let last = x.narrow(0, len - 1, 1)?.expand([missing as isize, columns as isize])?;
+    let whole = if missing == 0 { x.clone() } else { Tensor::cat(&[x, &last], 0)? };
+    let blocks = whole.reshape([count, BLOCK, columns])?.transpose(0, 1)?;
+    let inside = one_by_one(&blocks, BLOCK, f)?;
+    let totals = rows(&inside.select(0, BLOCK as isize - 1)?, f)?;
+    let later = f(&inside.narrow(1, 1, count - 1)?, &totals.narrow(0, 0, count - 1)?.unsqueeze(0)?)?;
+    let all = Tensor::cat(&[&inside.narrow(1, 0, 1)?, &later], 1)?;
+    all.transpose(0, 1)?.reshape([count * BLOCK, columns])?.narrow(0, 0, len)
+}
+
+/// A scan along the first dimension, of so many elements.
+fn one_by_one(x: &Tensor, len: usize, f: &impl Fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let mut all = vec![x.select(0, 0)?];
+    for i in 1..len {
+        all.push(f(&x.select(0, i as isize)?, &all[i - 1])?);
+    }
+    Tensor::stack(&all, 0)
 }

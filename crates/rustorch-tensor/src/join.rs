@@ -107,7 +107,8 @@ impl Tensor {
     ///
     /// # Errors
     /// If there are fewer numbers than dimensions.
-    pub fn repeat(&self, repeats: &[usize]) -> Result<Tensor> {
+    pub fn repeat(&self, repeats: impl AsRef<[usize]>) -> Result<Tensor> {
+        let repeats = repeats.as_ref();
         let Some(extra) = repeats.len().checked_sub(self.ndim()) else {
             return Err(Error::shape(
                 "repeat",
@@ -134,13 +135,14 @@ impl Tensor {
     /// ```
     /// # use rustorch_tensor::Tensor;
     /// let x = Tensor::new([[1i32, 2], [3, 4]])?;
-    /// assert_eq!(x.tile(&[2])?.to_vec::<i32>()?, [1, 2, 1, 2, 3, 4, 3, 4]);
+    /// assert_eq!(x.tile([2])?.to_vec::<i32>()?, [1, 2, 1, 2, 3, 4, 3, 4]);
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     ///
     /// # Errors
     /// If the result has more elements than can be addressed.
-    pub fn tile(&self, dims: &[usize]) -> Result<Tensor> {
+    pub fn tile(&self, dims: impl AsRef<[usize]>) -> Result<Tensor> {
+        let dims = dims.as_ref();
         let mut repeats = Dims::from_elem(1, self.ndim().saturating_sub(dims.len()));
         repeats.extend_from_slice(dims);
         self.repeat(&repeats)

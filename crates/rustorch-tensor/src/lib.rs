@@ -73,6 +73,7 @@ mod norm;
 mod operators;
 mod out;
 mod pointwise;
+mod polygamma;
 mod pooling;
 mod random;
 mod recurrent;

@@ -8,7 +8,7 @@ use rustorch_core::{DType, Error, Result};
 use std::f64::consts::PI;
 
 /// Floats as they are, integers and booleans in the default dtype.
-fn float(name: &'static str, x: &Tensor) -> Result<Tensor> {
+pub(crate) fn float(name: &'static str, x: &Tensor) -> Result<Tensor> {
     match x.dtype() {
         dtype if dtype.is_float() => Ok(x.clone()),
         dtype if dtype.is_complex() || dtype.is_quant() => {

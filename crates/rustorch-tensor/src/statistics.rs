@@ -95,12 +95,15 @@ impl Tensor {
         if self.dtype().is_complex() || self.dtype().is_quant() {
             return Err(Error::dtype(NAME, "takes real numbers", [self.dtype()]));
         }
-        self.selected(NAME, dim, keepdim, |x, _| {
+        self.selected(NAME, dim, keepdim, |x, len| {
             let (sorted, order) = x.sort(-1, false)?;
-            let end = sorted.insertion_points(&sorted, true)?;
-            let counts = end.sub(&sorted.insertion_points(&sorted, false)?)?;
-            let most = counts.argmax(-1, true)?;
-            order.gather(-1, &end.gather(-1, &most)?.sub(1)?)
+            // How many equals stand before each element: most before the last of the longest run, of which the first counts.
+            let _beside = DeviceGuard::beside(x.storage());
+            let place = Tensor::arange(0, len as i64, 1)?;
+            let is_next = sorted.narrow(-1, 1, len - 1)?.ne(&sorted.narrow(-1, 0, len - 1)?)?;
+            let starts = is_next.where_cond(&place.narrow(0, 1, len - 1)?, 0)?.cummax(-1)?.0;
+            let before = place.narrow(0, 1, len - 1)?.sub(&starts)?.pad([1, 0], 0)?;
+            order.gather(-1, &before.argmax(-1, true)?)
         })
     }
 

@@ -5,7 +5,7 @@ import math
 import mpmath
 import torch
 import torch.distributions as D
-from torch_methods import TURNED, case, integers, normal, refused, tensor
+from torch_methods import TURNED, case, integers, normal, refused, rng, tensor
 
 NAN, INF = math.nan, math.inf
 
@@ -227,4 +227,27 @@ def invalid():
     refused("poisson", torch.poisson, [integers((2,))])
 
 
-SECTIONS = (scalars, edges, categorical, dirichlet, multivariate_normal, xlogy, invalid)
+def of_all_counts(distribution, last):
+    """The entropy, summed over counts up to `last`; of those that are not possible nothing."""
+    count = torch.arange(last + 1.0, dtype=torch.float64).reshape(-1, *[1] * len(distribution.batch_shape))
+    possible = count <= distribution.total_count if isinstance(distribution, D.Binomial) else torch.tensor(True)
+    log_prob = distribution.log_prob(torch.where(possible, count, 0))
+    return -torch.where(possible, log_prob.exp() * log_prob, 0).sum(0)
+
+
+def entropies_of_counts():
+    """PyTorch has that of equal `total_count` alone, and none of Poisson's."""
+    state = rng.bit_generator.state
+    for d in ("f32", "f64"):
+        for rate in ([0.25, 4.0, 99.0], [[101.0], [150.0]], 1.5, []):
+            case("Poisson.entropy", lambda r: of_all_counts(D.Poisson(r.double()), 500).to(r.dtype), [tensor(rate, d)])
+        case("Poisson.entropy", lambda r: torch.zeros_like(r), [tensor([0.0], d)], grad=False)
+        case("Binomial::entropy", lambda n, p: D.Binomial(n, p).entropy(), [tensor([7.0, 7.0], d), tensor([0.2, 0.5], d)], {"values": True})
+        for n, p in (([3.0, 40.0, 0.0], [0.3, 0.9, 0.5]), ([[5.0], [2.0]], [0.125, 0.75])):
+            case("Binomial::entropy", lambda n, p: of_all_counts(D.Binomial(n.double(), p.double(), validate_args=False), 40).to(p.dtype), [tensor(n, d), tensor(p, d)], {"values": True})
+        case("Binomial::entropy", lambda n, p: torch.zeros_like(p), [tensor([4.0, 4.0], d), tensor([0.0, 1.0], d)], {"values": True}, grad=False)
+    # Later files keep their numbers.
+    rng.bit_generator.state = state
+
+
+SECTIONS = (scalars, edges, categorical, dirichlet, multivariate_normal, xlogy, invalid, entropies_of_counts)

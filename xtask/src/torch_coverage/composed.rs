@@ -1,6 +1,7 @@
 //! What PyTorch computes by an operation of its own, or calls otherwise, and how it is written here.
 
-/// Names of `op_db`, and an expression of them. Every function, method and type in it has to exist.
+/// Names of `op_db`, and an expression of them, which has to compile unless it leaves out arguments by `..`. Behind it may stand `of` what it is, or a
+/// comma and a remark.
 pub(crate) const COMPOSED: &[(&str, &str)] = &[
     // Operators and attributes.
     ("H", "x.t()?.conj()?"),
@@ -66,9 +67,9 @@ pub(crate) const COMPOSED: &[(&str, &str)] = &[
     ("exponential", "Exponential::new(1.0)?.sample([2, 3])?"),
     ("log_normal", "LogNormal::new(1.0, 2.0)?.sample([2, 3])?"),
     ("cauchy", "x.rand_like()?.sub(0.5)?.mul(PI)?.tan()?"),
-    ("geometric", "x.rand_like()?.rsub(1)?.log()?.div(&p.neg()?.log1p()?)?.ceil()?"),
+    ("geometric", "x.rand_like()?.rsub(1)?.log()?.div(&probs.neg()?.log1p()?)?.ceil()?"),
     // Shapes.
-    ("broadcast_shapes", "a.broadcast(&b, \"shapes\")? of core::Shape"),
+    ("broadcast_shapes", "x.shape().broadcast(y.shape(), \"shapes\")?"),
     ("ravel", "x.flatten(0, -1)?"),
     ("reshape_as", "x.reshape(y.shape())?"),
     ("view_as", "x.view(y.shape())?"),
@@ -109,8 +110,6 @@ pub(crate) const COMPOSED: &[(&str, &str)] = &[
         "mvlgamma",
         "x.unsqueeze(-1)?.sub(&Tensor::arange(0, p, 1)?.div(2)?)?.lgamma()?.sum(-1, false)?, and a constant",
     ),
-    ("polygamma", "x.digamma()? of order 0, x.trigamma()? of order 1"),
-    ("special.polygamma", "x.digamma()? of order 0, x.trigamma()? of order 1"),
     ("special.ndtr", "x.mul(-FRAC_1_SQRT_2)?.erfc()?.mul(0.5)?"),
     ("special.ndtri", "x.mul(2)?.sub(1)?.erfinv()?.mul(SQRT_2)?"),
     // Reductions and sorting.
@@ -135,7 +134,7 @@ pub(crate) const COMPOSED: &[(&str, &str)] = &[
     ("linalg.cond", "s.select(-1, 0)?.div(&s.select(-1, -1)?)? of s = linalg::svdvals(&x)?"),
     (
         "linalg.matrix_norm",
-        "x.norm(2.0, [-2, -1], false)? (Frobenius), linalg::svdvals(&x)?.amax(-1, false)? (spectral)",
+        "x.norm(2.0, [-2, -1], false)? of order \"fro\", linalg::svdvals(&x)?.amax(-1, false)? of order 2",
     ),
     (
         "linalg.matrix_sqrth",
@@ -144,7 +143,7 @@ pub(crate) const COMPOSED: &[(&str, &str)] = &[
     ("linalg.multi_dot", "Tensor::einsum(\"ij,jk,kl->il\", &[&a, &b, &c])?, in the cheapest order"),
     ("linalg.tensorinv", "linalg::inv(&x.reshape([n, n])?)?.reshape([n, 2, 3])?"),
     ("linalg.tensorsolve", "linalg::solve(&a.reshape([n, n])?, &b.flatten(0, -1)?)?.reshape([2, 3])?"),
-    ("linalg.vander", "x.unsqueeze(-1)?.pow(&Tensor::arange(0, n, 1)?)?"),
+    ("linalg.vander", "x.unsqueeze(-1)?.pow(&Tensor::arange(0, n as i64, 1)?)?"),
     ("linalg.vecdot", "x.conj()?.mul(&y)?.sum(-1, false)?"),
     ("linalg.vector_norm", "x.norm(2.0, -1, false)?"),
     // Masked reductions.

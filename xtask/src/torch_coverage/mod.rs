@@ -23,6 +23,9 @@ const LEAST: usize = 85;
 /// The page.
 pub(crate) const PAGE: &str = "docs/pytorch.md";
 
+/// The file in which the rows' expressions are compiled.
+pub(crate) const COMPILED: &str = "crates/rustorch-tensor/tests/it/torch_compositions.rs";
+
 /// What there is of PyTorch's operations.
 pub(crate) struct Coverage {
     /// PyTorch's name, and ours.
@@ -125,6 +128,35 @@ impl Coverage {
         }
         page
     }
+}
+
+/// A function of the rows' expressions, which a test compiles.
+pub(crate) fn compiled() -> String {
+    let mut text = format!("{HEAD}\n");
+    for (name, expression) in COMPOSED {
+        if let Some(code) = code(expression) {
+            let _ = writeln!(text, "    // {name}\n    let _ = {code};");
+        }
+    }
+    text.push_str("    Ok(())\n}\n");
+    text
+}
+
+/// What stands before the expressions.
+const HEAD: &str = include_str!("compositions_head.txt");
+
+/// An expression without the remark behind it; `None` of layers, and of calls whose arguments are left out.
+fn code(expression: &str) -> Option<String> {
+    if ["nn::", "masked."].iter().any(|start| expression.starts_with(start)) || expression.contains("..)") {
+        return None;
+    }
+    if let Some((code, rest)) = expression.split_once(" of ").filter(|(_, rest)| rest.contains(" = ")) {
+        return Some(format!("{{ let {rest}; {code} }}"));
+    }
+    let remarks = [" of ", ", of which ", ", since ", ", each ", ", and ", ", in "];
+    let end = remarks.iter().filter_map(|remark| expression.find(remark)).min();
+    let code = &expression[..end.unwrap_or(expression.len())];
+    Some(if code.contains(';') { format!("{{ {code} }}") } else { code.into() })
 }
 
 /// Names that something else has here: `Tensor::polar` makes complex numbers, `Tensor::unfold` windows along one dimension.

@@ -3,7 +3,7 @@
 #[path = "../../src/torch_coverage/mod.rs"]
 mod coverage;
 
-use coverage::{COMPOSED, Coverage, PAGE, Surface};
+use coverage::{COMPILED, COMPOSED, Coverage, PAGE, Surface};
 use std::path::Path;
 
 fn root() -> &'static Path {
@@ -15,6 +15,9 @@ fn the_page_is_what_the_sources_say() {
     let coverage = Coverage::read(root()).unwrap_or_else(|wrong| panic!("{wrong}"));
     let page = std::fs::read_to_string(root().join(PAGE)).unwrap();
     assert!(page == coverage.page(), "{PAGE} is out of date: cargo xtask torch-coverage");
+    let compiled = std::fs::read_to_string(root().join(COMPILED)).unwrap();
+    assert!(compiled == coverage::compiled(), "{COMPILED} is out of date: cargo xtask torch-coverage");
+    assert!(compiled.matches("let _ =").count() > 120, "few expressions are compiled");
     let (all, covered) = coverage.counts();
     assert!(all > 600 && covered * 100 >= all * 85, "{covered} of {all}");
 }

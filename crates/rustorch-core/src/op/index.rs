@@ -195,7 +195,7 @@ impl Operation for Gather {
         if !fits {
             return Err(Error::shape(
                 Self::NAME,
-                "the index must have the rank of x and not exceed it outside the self.axis",
+                "the index must have as many dimensions as x, and be no longer in those other than the axis",
                 [x.shape(), index.shape()],
             ));
         }

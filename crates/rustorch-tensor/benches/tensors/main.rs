@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 
 mod cases;
+mod compositions;
 mod operations;
 
 use cases::FAMILIES;

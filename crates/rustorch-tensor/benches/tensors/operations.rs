@@ -1,5 +1,6 @@
 //! What a case's name says, as a function to call.
 
+use crate::compositions;
 use rustorch_tensor::{
     AvgPoolOptions, ConvOptions, DType, MaxPoolOptions, Result, Tensor, TensorOptions, linalg,
 };
@@ -8,12 +9,12 @@ use rustorch_tensor::{
 pub(crate) type Call = Box<dyn Fn() -> Result<Tensor>>;
 
 /// The parts of a name.
-struct Case<'a> {
-    operation: &'a str,
+pub(crate) struct Case<'a> {
+    pub(crate) operation: &'a str,
     dtype: DType,
     shapes: Vec<Vec<usize>>,
     /// The argument behind the shapes, if there is one.
-    argument: Option<usize>,
+    pub(crate) argument: Option<usize>,
 }
 
 impl<'a> Case<'a> {
@@ -31,7 +32,7 @@ impl<'a> Case<'a> {
     }
 
     /// Normal deviates, or small integers.
-    fn operand(&self, i: usize) -> Result<Tensor> {
+    pub(crate) fn operand(&self, i: usize) -> Result<Tensor> {
         let shape = self.shapes[i].as_slice();
         if self.dtype.is_int() {
             return Tensor::randint(-4i64, 4i64, shape, DType::I64)?.to_dtype(self.dtype);
@@ -40,7 +41,7 @@ impl<'a> Case<'a> {
     }
 
     /// Indices below a length.
-    fn indices(&self, i: usize, below: usize) -> Result<Tensor> {
+    pub(crate) fn indices(&self, i: usize, below: usize) -> Result<Tensor> {
         Tensor::randint(0i64, below as i64, self.shapes[i].as_slice(), DType::I64)
     }
 }
@@ -48,6 +49,9 @@ impl<'a> Case<'a> {
 /// The function that a case's name says.
 pub(crate) fn call(name: &str) -> Result<Call> {
     let case = Case::parse(name);
+    if let Some(call) = compositions::call(&case)? {
+        return Ok(call);
+    }
     let made = match case.shapes.len() {
         1 => unary(&case)?,
         _ => None,
@@ -59,7 +63,7 @@ pub(crate) fn call(name: &str) -> Result<Call> {
 }
 
 /// A boxed function.
-fn boxed(f: impl Fn() -> Result<Tensor> + 'static) -> Result<Call> {
+pub(crate) fn boxed(f: impl Fn() -> Result<Tensor> + 'static) -> Result<Call> {
     Ok(Box::new(f))
 }
 

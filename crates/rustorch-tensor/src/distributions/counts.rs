@@ -6,8 +6,9 @@ use super::parameters::{
 use super::{Distribution, KlDivergence};
 use crate::autograd::no_grad;
 use crate::{Generator, Tensor, TensorOrScalar};
-use rustorch_core::{Error, Result, Shape};
+use rustorch_core::{DType, Result, Shape};
 use rustorch_runtime::DeviceGuard;
+use std::f64::consts::{E, PI};
 
 /// 1 with probability `probs`, else 0.
 #[derive(Clone, Debug)]
@@ -161,18 +162,53 @@ impl Distribution for Binomial {
         choices.add(&value.mul(&self.logits)?)?.sub(&n.mul(&log1p_exp(&self.logits)?)?)
     }
 
-    /// Has no closed form.
+    /// Summed over all counts, in `f64`, with memory for as many numbers; the largest `total_count` is read.
     fn entropy(&self) -> Result<Tensor> {
-        Err(Error::argument(
-            "Binomial::entropy",
-            "has no closed form; sum over the probabilities of all counts",
-        ))
+        self.total_count.expect_value("Binomial::entropy")?;
+        let last = match self.total_count.numel() {
+            0 => 0.0,
+            _ => self.total_count.detach().max_all()?.item()?.to_f64(),
+        };
+        let _beside = DeviceGuard::beside(self.probs.storage());
+        let counts = Tensor::arange_with(0.0, last + 1.0, 1.0, DType::F64)?;
+        let [n, probs] =
+            [&self.total_count, &self.probs].map(|x| x.to_dtype(DType::F64).and_then(|x| x.unsqueeze(-1)));
+        let (n, probs) = (n?, probs?);
+        let is_possible = counts.le(&n)?;
+        let counts = is_possible.where_cond(&counts, 0)?;
+        let others = n.sub(&counts)?;
+        let factorial = |x: &Tensor| x.add(1)?.lgamma();
+        let choices = factorial(&n)?.sub(&factorial(&counts)?)?.sub(&factorial(&others)?)?;
+        let log_prob = choices.add(&counts.xlogy(&probs)?)?.add(&others.xlog1py(&probs.neg()?)?)?;
+        let log_prob = is_possible.where_cond(&log_prob, f64::NEG_INFINITY)?;
+        entropy_of(&log_prob)?.to_dtype(self.probs.dtype())
     }
 
     fn draw(&self, sample_shape: &Shape, generator: &Generator) -> Result<Tensor> {
         let shape = drawn_shape(sample_shape, &self.batch, &[])?;
         generator.binomial(&self.total_count.broadcast_to(&shape)?, &self.probs.broadcast_to(&shape)?)
     }
+}
+
+/// The mean up to which a Poisson distribution's entropy is summed.
+const SUMMED: f64 = 100.0;
+
+/// What a Poisson distribution's entropy is below that of a normal one: coefficients of the mean's powers from λ⁻⁸ to λ⁻¹.
+const ENTROPY: [f64; 8] = [
+    57281.0 / 1440.0,
+    33953.0 / 5040.0,
+    1375.0 / 1008.0,
+    863.0 / 2520.0,
+    9.0 / 80.0,
+    19.0 / 360.0,
+    1.0 / 24.0,
+    1.0 / 12.0,
+];
+
+/// The entropy of logarithms of probabilities, along the last dimension.
+fn entropy_of(log_prob: &Tensor) -> Result<Tensor> {
+    let is_impossible = log_prob.eq(f64::NEG_INFINITY)?;
+    log_prob.exp()?.mul(&log_prob.masked_fill(&is_impossible, 0)?)?.sum(-1, false)?.neg()
 }
 
 /// A Poisson distribution of mean `rate`.
@@ -216,9 +252,23 @@ impl Distribution for Poisson {
         value.xlogy(&self.rate)?.sub(&self.rate)?.sub(&value.add(1)?.lgamma()?)
     }
 
-    /// Has no closed form.
+    /// In `f64`: to a mean of 100 summed over counts, with memory for 256 numbers; beyond by the asymptotic series.
     fn entropy(&self) -> Result<Tensor> {
-        Err(Error::argument("Poisson::entropy", "has no closed form; sum over the probabilities of counts"))
+        let _beside = DeviceGuard::beside(self.rate.storage());
+        let rate = self.rate.to_dtype(DType::F64)?;
+        let is_large = rate.gt(SUMMED)?;
+        // Counts that are larger by fifteen standard deviations have no part.
+        let counts = Tensor::arange_with(0.0, 256.0, 1.0, DType::F64)?;
+        let small = rate.masked_fill(&is_large, SUMMED)?.unsqueeze(-1)?;
+        let log_prob = counts.xlogy(&small)?.sub(&small)?.sub(&counts.add(1)?.lgamma()?)?;
+        let large = rate.masked_fill(&is_large.logical_not()?, SUMMED)?;
+        let inverse = large.reciprocal()?;
+        let mut series = inverse.zeros_like()?;
+        for coefficient in ENTROPY {
+            series = series.add(coefficient)?.mul(&inverse)?;
+        }
+        let by_series = large.mul(2.0 * PI * E)?.log()?.mul(0.5)?.sub(&series)?;
+        is_large.where_cond(&by_series, &entropy_of(&log_prob)?)?.to_dtype(self.rate.dtype())
     }
 
     fn draw(&self, sample_shape: &Shape, generator: &Generator) -> Result<Tensor> {

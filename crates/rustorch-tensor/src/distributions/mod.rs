@@ -86,7 +86,7 @@ pub trait Distribution {
     /// The differential entropy, or that of integers, in nats, of the batch's shape.
     ///
     /// # Errors
-    /// If there is no closed form.
+    /// If an operation fails; of a [`Binomial`] in a captured function, since its largest count is read.
     fn entropy(&self) -> Result<Tensor>;
 
     /// Draws as [`sample`](Self::sample), from a given generator.
@@ -110,7 +110,7 @@ pub trait Distribution {
 /// A distribution whose draws have gradients with respect to its parameters.
 ///
 /// Draws are differentiable functions of the parameters and of random numbers that do not depend on these; those of [`Gamma`], [`Beta`] and [`Dirichlet`] have
-/// implicit gradients (Figurnov, Mohamed, Mnih 2018), at a fixed quantile of a gamma distribution.
+/// implicit gradients (Figurnov, Mohamed, Mnih 2018), at a fixed quantile of a gamma distribution; a second gradient of these is an error, as in PyTorch.
 pub trait Reparametrized: Distribution {
     /// Draws as [`rsample`](Self::rsample), from a given generator.
     ///

@@ -89,12 +89,7 @@ fn is_differentiable(op: &Op) -> bool {
     ) && !matches!(
         op,
         Op::Unary(
-            UnaryOp::LogicalNot
-                | UnaryOp::BitwiseNot
-                | UnaryOp::IsNan
-                | UnaryOp::IsInf
-                | UnaryOp::IsFinite
-                | UnaryOp::Trigamma
+            UnaryOp::LogicalNot | UnaryOp::BitwiseNot | UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::IsFinite
         )
     )
 }
@@ -174,8 +169,7 @@ fn check(case: &Case, outcome: &mut Outcome) -> Result<()> {
     }
     outcome.checked += 1;
     outcome.kinds.insert(op.kind());
-    // The gradient of `digamma` is `trigamma`, which has none.
-    if elements <= 64 && !matches!(op, Op::Unary(UnaryOp::Digamma)) {
+    if elements <= 64 {
         outcome.twice += 1;
         let twice = gradgradcheck(f, &inputs, GradCheck::default());
         if let Err(error) = twice.or_else(|_| gradgradcheck(f, &inputs, small)) {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
 use proptest::prelude::*;
-use rustorch_tensor::linalg::{self, QrMode, TriangularOptions};
+use rustorch_tensor::linalg::{self, QrMode, TriangularOptions, Uplo};
 use rustorch_tensor::{DType, Generator, Tensor};
 
 const DTYPES: [DType; 4] = [DType::F32, DType::F64, DType::C64, DType::C128];
@@ -150,5 +150,29 @@ proptest! {
         }
         let product = if left { triangle.matmul(&x) } else { x.matmul(&triangle) }.unwrap();
         close(&product, &b, 40.0 * (n as f64 + 1.0), largest(&x));
+    }
+}
+
+#[test]
+fn eigenvalues_alone_are_those_of_the_decomposition() {
+    for dtype in DTYPES {
+        for n in [1, 2, 33, 150] {
+            let a = noise(&[n, n], dtype, false, 5);
+            // With a zero diagonal, with eigenvalues of every size, and with few distinct ones.
+            let sizes = Tensor::linspace(-20.0, 0.0, n, DType::F64).unwrap().exp2().unwrap();
+            let graded = a.mul(&sizes.to_dtype(dtype).unwrap()).unwrap();
+            let path = Tensor::eye(n, n, dtype).unwrap().roll(&[1], &[0]).unwrap().tril(0).unwrap();
+            let ones = Tensor::ones([n, n], dtype).unwrap();
+            for x in
+                [a, graded.mul(&sizes.unsqueeze(-1).unwrap().to_dtype(dtype).unwrap()).unwrap(), path, ones]
+            {
+                let x = x.add(&adjoint(&x)).unwrap();
+                for uplo in [Uplo::Lower, Uplo::Upper] {
+                    let (want, _) = linalg::eigh(&x, uplo).unwrap();
+                    let got = linalg::eigvalsh(&x, uplo).unwrap();
+                    close(&got, &want, 8.0 * n as f64, largest(&want));
+                }
+            }
+        }
     }
 }

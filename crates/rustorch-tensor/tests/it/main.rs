@@ -56,6 +56,7 @@ mod special;
 mod stress;
 mod tape;
 mod threads;
+mod torch_compositions;
 mod views;
 
 // A module with tests of its own.

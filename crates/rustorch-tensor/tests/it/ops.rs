@@ -363,7 +363,7 @@ pub(crate) fn shape(case: &Case) -> Result<Vec<Tensor>> {
         "pad" => x.pad(case.ints("pad"), case.scalar("value").unwrap())?,
         "flip" => x.flip(case.ints("dims"))?,
         "roll" => x.roll(&case.ints("shifts"), &case.ints("dims"))?,
-        "repeat" => x.repeat(&case.ints("repeats").iter().map(|&n| n as usize).collect::<Vec<_>>())?,
+        "repeat" => x.repeat(case.ints("repeats").iter().map(|&n| n as usize).collect::<Vec<_>>())?,
         "argsort" => x.argsort(case.dim(), case.flag("descending"))?,
         "sort" => {
             let (values, indices) = x.sort(case.dim(), case.flag("descending"))?;

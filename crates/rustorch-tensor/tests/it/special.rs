@@ -6,7 +6,7 @@
 
 use crate::common::{Case, distance, fixture};
 use rustorch_tensor::autograd::{GradCheck, gradcheck, gradgradcheck};
-use rustorch_tensor::{DType, Tensor};
+use rustorch_tensor::{DType, Tensor, fuse};
 
 #[test]
 fn they_are_right_in_the_last_places() {
@@ -39,14 +39,41 @@ fn they_are_right_in_the_last_places() {
 fn their_gradients_are_those_of_finite_differences() {
     let x = Tensor::new([-3.3f64, -1.7, -0.4, 0.2, 1.0, 2.5, 7.0, 30.0]).unwrap();
     type Function = fn(&Tensor) -> rustorch_tensor::Result<Tensor>;
-    let all: [Function; 3] = [Tensor::erfc, Tensor::lgamma, Tensor::digamma];
+    let all: [Function; 6] = [
+        Tensor::erfc,
+        Tensor::lgamma,
+        Tensor::digamma,
+        Tensor::trigamma,
+        |x| x.polygamma(3),
+        // As a step of a fused operation.
+        |x| fuse(|[x]| x.trigamma() * x)?.apply(&[x]),
+    ];
     for f in all {
         gradcheck(|x| Ok(vec![f(&x[0])?]), &[&x], GradCheck::default()).unwrap();
-    }
-    for f in &all[..2] {
         gradgradcheck(|x| Ok(vec![f(&x[0])?]), &[&x], GradCheck::default()).unwrap();
     }
-    x.requires_grad_(true).unwrap();
-    let error = x.trigamma().unwrap_err().to_string();
-    assert!(error.contains("polygamma is built up to order 1"), "{error}");
+}
+
+#[test]
+fn polygamma_of_any_order() {
+    let lines = fixture("polygamma.jsonl");
+    assert_eq!(lines.len(), 12);
+    for line in lines {
+        let case = Case::new(&line);
+        let n = case.attrs["n"].as_u64().unwrap().try_into().unwrap();
+        let got = case.inputs[0].polygamma(n).unwrap();
+        assert_eq!(got.dtype(), case.inputs[0].dtype());
+        // Powers of order n lose a rounding error or two for each; singles are computed in doubles and rounded.
+        let limit = if got.dtype() == DType::F32 { 1 } else { 16 + 2 * u64::from(n) };
+        let doubles = |x: &Tensor| x.to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap();
+        let all = doubles(&case.inputs[0]).into_iter().zip(doubles(&got)).zip(doubles(&case.outputs[0]));
+        for ((x, got), want) in all {
+            let off = distance(case.outputs[0].dtype(), got, want, true);
+            assert!(off <= limit, "polygamma({n}, {x:e}) is {got:e}, not {want:e}: {off} units off");
+        }
+    }
+    let x = Tensor::new([1i64, 2]).unwrap();
+    assert_eq!(x.polygamma(2).unwrap().dtype(), DType::F32);
+    let error = x.polygamma(171).unwrap_err().to_string();
+    assert_eq!(error, "polygamma: takes orders up to 170, not 171");
 }

@@ -13,6 +13,8 @@ mod qr;
 #[cfg(feature = "linalg")]
 mod spectral;
 mod triangular;
+#[cfg(feature = "linalg")]
+mod tridiagonal;
 
 use super::strided::{self, Disjoint, unreachable_memory};
 use crate::ThreadPool;

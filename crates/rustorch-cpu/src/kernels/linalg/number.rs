@@ -39,6 +39,8 @@ pub(super) trait Number: Field + Add<Output = Self> + Sub<Output = Self> + Mul<O
 pub(super) trait Real: Number<Real = Self> + PartialOrd {
     /// The least positive number of full precision.
     const LEAST: Self;
+    /// The largest relative error of a rounding.
+    const ROUNDING: f64;
 
     /// The root.
     fn sqrt(self) -> Self;
@@ -88,6 +90,7 @@ macro_rules! real {
 
         impl Real for $ty {
             const LEAST: $ty = <$ty>::MIN_POSITIVE;
+            const ROUNDING: f64 = <$ty>::EPSILON as f64 / 2.0;
 
             #[inline(always)]
             fn sqrt(self) -> $ty {

@@ -1,11 +1,12 @@
 //! Singular values and eigenvalues, by faer: each matrix on one thread, so that results do not depend on the number of threads.
 
 use super::number::{Number, Real};
-use super::{Stack, each_range, transpose, transpose_from, with_room};
+use super::{Stack, each_range, transpose, transpose_from, tridiagonal, with_room};
 use crate::ThreadPool;
 use crate::kernels::strided::{self, Disjoint, unreachable_memory};
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::evd::tridiag;
 use faer::linalg::{evd, svd as faer_svd};
 use faer::traits::ComplexField;
 use faer::{MatMut, MatRef, Par, Spec};
@@ -188,15 +189,15 @@ fn eigh<T: Spectral>(
     match outs {
         [values] => strided::with_slice(pool, values, |values: &mut [RealOf<T>]| {
             let values = Disjoint::new(values);
-            each_eigh(pool, &stack, upper, false, |i, solver| {
+            each_eigvalsh(pool, &stack, upper, |i, from| {
                 // SAFETY: the results of each matrix are written by one thread.
-                unsafe { values.slice(i * n, n) }.copy_from_slice(&solver.values);
+                unsafe { values.slice(i * n, n) }.copy_from_slice(from);
             })
         }),
         [values, vectors] => strided::with_slice(pool, values, |values: &mut [RealOf<T>]| {
             strided::with_slice(pool, vectors, |vectors: &mut [T]| {
                 let (values, vectors) = (Disjoint::new(values), Disjoint::new(vectors));
-                each_eigh(pool, &stack, upper, true, |i, solver| {
+                each_eigh(pool, &stack, upper, |i, solver| {
                     // SAFETY: the results of each matrix are written by one thread.
                     let (values, vectors) =
                         unsafe { (values.slice(i * n, n), vectors.slice(i * n * n, n * n)) };
@@ -207,6 +208,51 @@ fn eigh<T: Spectral>(
         }),
         _ => Err(unreachable_memory()),
     }
+}
+
+/// Calls `write` with the eigenvalues of each Hermitian matrix, of which one triangle is read.
+fn each_eigvalsh<T: Spectral>(
+    pool: &ThreadPool,
+    stack: &Stack<'_, T>,
+    upper: bool,
+    write: impl Fn(usize, &[RealOf<T>]) + Sync,
+) -> Result<(), Fault> {
+    let n = stack.columns();
+    if n == 0 {
+        return Ok(());
+    }
+    each_range("linalg.eigh", pool, stack, 2 * n * n * n, |range| {
+        // Reflections are not asked for: they are not blocked.
+        let mut reflections = vec![T::ZERO; n - 1];
+        let mut memory = MemBuffer::new(tridiag::tridiag_in_place_scratch::<T>(n, Par::Seq, Spec::default()));
+        let (mut diagonal, mut beside) = (vec![0.0; n], vec![0.0; n - 1]);
+        let mut values = vec![RealOf::<T>::from_parts(0.0, 0.0); n];
+        with_room(n * n, |a: &mut [T]| {
+            range.into_iter().try_for_each(|i| {
+                // Rows that are read as columns are the transpose, whose eigenvalues are the same.
+                read_hermitian(stack, i, Triangles { from_upper: upper, to_upper: true }, a);
+                let scale = scale(a).map_err(|defect| (i, defect))?;
+                tridiag::tridiag_in_place(
+                    MatMut::from_column_major_slice_mut(a, n, n),
+                    MatMut::from_column_major_slice_mut(&mut reflections, 1, n - 1),
+                    Par::Seq,
+                    MemStack::new(&mut memory),
+                    Spec::default(),
+                );
+                for (k, to) in diagonal.iter_mut().enumerate() {
+                    *to = a[k * n + k].parts().0;
+                }
+                for (k, to) in beside.iter_mut().enumerate() {
+                    *to = a[k * n + k + 1].modulus();
+                }
+                tridiagonal::eigenvalues(&mut diagonal, &mut beside, RealOf::<T>::ROUNDING)
+                    .and_then(|()| unscaled(&diagonal, scale, &mut values))
+                    .map_err(|defect| (i, defect))?;
+                write(i, &values);
+                Ok(())
+            })
+        })
+    })
 }
 
 /// Results and memory of eigendecompositions of Hermitian matrices of one size.
@@ -222,41 +268,30 @@ fn each_eigh<T: Spectral>(
     pool: &ThreadPool,
     stack: &Stack<'_, T>,
     upper: bool,
-    vectors: bool,
     write: impl Fn(usize, &Eigh<T>) + Sync,
 ) -> Result<(), Fault> {
     let n = stack.columns();
     if n == 0 {
         return Ok(());
     }
-    let asked = if vectors { evd::ComputeEigenvectors::Yes } else { evd::ComputeEigenvectors::No };
+    let asked = evd::ComputeEigenvectors::Yes;
     each_range("linalg.eigh", pool, stack, 4 * n * n * n, |range| {
         let mut solver = Eigh {
             values: vec![RealOf::<T>::from_parts(0.0, 0.0); n],
-            vectors: vec![T::ZERO; if vectors { n * n } else { 0 }],
+            vectors: vec![T::ZERO; n * n],
             diagonal: vec![T::ZERO; n],
         };
         let mut memory =
             MemBuffer::new(evd::self_adjoint_evd_scratch::<T>(n, asked, Par::Seq, Spec::default()));
         with_room(n * n, |a: &mut [T]| {
             range.into_iter().try_for_each(|i| {
-                // The adjoint of a Hermitian matrix is itself, with its triangles exchanged.
-                if upper {
-                    stack.read_adjoint(i, a, n)
-                } else {
-                    stack.read(i, a, n)
-                };
-                for (row, elements) in a.chunks_exact_mut(n).enumerate() {
-                    elements[row] = T::from_real(elements[row].re());
-                    elements[row + 1..].fill(T::ZERO);
-                }
+                read_hermitian(stack, i, Triangles { from_upper: upper, to_upper: false }, a);
                 let scale = scale(a).map_err(|defect| (i, defect))?;
-                let Eigh { values, vectors: to, diagonal } = &mut solver;
-                let to = vectors.then(|| MatMut::from_column_major_slice_mut(to, n, n));
+                let Eigh { values, vectors, diagonal } = &mut solver;
                 let done = evd::self_adjoint_evd(
                     MatRef::from_row_major_slice(a, n, n),
                     DiagMut::from_slice_mut(diagonal),
-                    to,
+                    Some(MatMut::from_column_major_slice_mut(vectors, n, n)),
                     Par::Seq,
                     MemStack::new(&mut memory),
                     Spec::default(),
@@ -268,6 +303,29 @@ fn each_eigh<T: Spectral>(
             })
         })
     })
+}
+
+/// Which triangle of a Hermitian matrix is read, and which one of the rows in memory it becomes.
+#[derive(Clone, Copy)]
+struct Triangles {
+    from_upper: bool,
+    to_upper: bool,
+}
+
+/// Reads a triangle of a Hermitian matrix; the other one becomes zero.
+fn read_hermitian<T: Number>(stack: &Stack<'_, T>, i: usize, triangles: Triangles, a: &mut [T]) {
+    let n = stack.columns();
+    // The adjoint of a Hermitian matrix is itself, with its triangles exchanged.
+    if triangles.from_upper == triangles.to_upper {
+        stack.read(i, a, n);
+    } else {
+        stack.read_adjoint(i, a, n);
+    }
+    for (row, elements) in a.chunks_exact_mut(n).enumerate() {
+        elements[row] = T::from_real(elements[row].re());
+        let other = if triangles.to_upper { &mut elements[..row] } else { &mut elements[row + 1..] };
+        other.fill(T::ZERO);
+    }
 }
 
 fn eig<T: Spectral>(pool: &ThreadPool, a: &View<'_>, outs: &mut [ViewMut<'_>]) -> Result<(), Fault>
@@ -483,13 +541,13 @@ fn scale<T: Number>(a: &mut [T]) -> Result<f64, MatrixDefect> {
 }
 
 /// The real parts of values of a matrix that was scaled.
-fn unscaled<T: Number>(from: &[T], scale: f64, to: &mut [RealOf<T>]) -> Result<(), MatrixDefect> {
+fn unscaled<T: Number, R: Real>(from: &[T], scale: f64, to: &mut [R]) -> Result<(), MatrixDefect> {
     for (to, from) in to.iter_mut().zip(from) {
         let value = from.parts().0;
         if !value.is_finite() {
             return Err(MatrixDefect::NotConverged);
         }
-        *to = RealOf::<T>::from_parts(value * scale, 0.0);
+        *to = R::from_parts(value * scale, 0.0);
     }
     Ok(())
 }

@@ -92,7 +92,7 @@ fn unary<'t>(op: UnaryOp, x: Expr<'t>, y: Expr<'t>, g: Expr<'t>, dtype: DType) -
         Erfc => g * (-(x * x)).exp() * -FRAC_2_SQRT_PI,
         Lgamma => g * x.digamma(),
         Digamma => g * x.trigamma(),
-        // Refused before it is asked for.
+        // Composed of several operations.
         Trigamma => return None,
         Erfinv => g * (y * y).exp() * (PI.sqrt() / 2.0),
         Sigmoid => g * ((1 - y) * y).conj(),

@@ -204,8 +204,11 @@ fn read_anew(
     place: Option<usize>,
 ) -> u32 {
     let count = recording.args.len();
-    let set = with_derivative(&op.to_op(), arg, count, dtype, recording.scalar, |derivative| {
-        derivative.as_ref().map_or(0, reads)
+    let op = op.to_op();
+    let set = with_derivative(&op, arg, count, dtype, recording.scalar, |derivative| match derivative {
+        Some(partial) => reads(partial),
+        None if is_composed(&op) => 1,
+        None => 0,
     });
     if let (Some(place), Ok(set)) = (place, u8::try_from(set)) {
         READS[place].store(set | IS_KNOWN, Ordering::Relaxed);
@@ -266,7 +269,15 @@ fn saves(op: &impl Pointwise, recording: &Recording<'_>) -> Saves {
     }
 }
 
+/// Whether an operation's derivative is no expression, but composed of several operations: that of trigamma.
+fn is_composed(op: &Op) -> bool {
+    matches!(op, Op::Unary(UnaryOp::Trigamma))
+}
+
 fn backward(op: &Op, cx: &Context<'_>) -> Result<Grads> {
+    if is_composed(op) {
+        return cx.first(|| cx.grad()?.mul(&cx.arg(0)?.polygamma(2)?));
+    }
     let dtype = leading(cx.inputs(), |i| cx.input(i).dtype);
     cx.each(|arg| {
         with_derivative(op, arg, cx.inputs(), dtype, cx.scalar(), |derivative| match derivative {
@@ -320,7 +331,6 @@ macro_rules! pointwise {
 pointwise! {
     UnaryOp => |op| Op::Unary(*op), |op| Some(*op as usize), |op, _| match op {
         UnaryOp::LogicalNot | UnaryOp::BitwiseNot | UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::IsFinite => Gradient::None,
-        UnaryOp::Trigamma => Gradient::Refused("has no gradient: polygamma is built up to order 1"),
         _ => Gradient::Exists,
     };
     BinaryOp => |op| Op::Binary(*op), |op| Some(BINARY + 2 * *op as usize), |op, args| match op {
@@ -398,8 +408,8 @@ impl Rule for FusedPointwise {
         if self.steps().iter().any(|step| matches!(step.op(), Op::Binary(BinaryOp::FloorDiv))) {
             return Gradient::Refused("has a step floor_divide, which has no gradient");
         }
-        if self.steps().iter().any(|step| matches!(step.op(), Op::Unary(UnaryOp::Trigamma))) {
-            return Gradient::Refused("has a step trigamma, which has no gradient");
+        if self.steps().iter().any(|step| is_composed(step.op())) {
+            return Gradient::Steps;
         }
         let derivatives = program_derivatives(self, args.iter().map(|x| x.dtype()).collect());
         match derivatives.iter().any(|derivative| matches!(derivative, ProgramDerivative::Steps)) {

@@ -9,7 +9,7 @@ pub(super) fn run(case: &Case, op: &str) -> Result<Vec<Tensor>> {
     let inputs = case.inputs.as_slice();
     Ok(vec![match (op, inputs) {
         ("movedim", [x]) => x.movedim(case.ints("source"), case.ints("destination"))?,
-        ("tile", [x]) => x.tile(&case.ints("dims").iter().map(|&n| n as usize).collect::<Vec<_>>())?,
+        ("tile", [x]) => x.tile(case.ints("dims").iter().map(|&n| n as usize).collect::<Vec<_>>())?,
         ("rot90", [x]) => x.rot90(case.int("times").unwrap(), case.ints("dims").try_into().unwrap())?,
         ("meshgrid", tensors) => {
             let is_xy = case.attrs["indexing"] == "xy";

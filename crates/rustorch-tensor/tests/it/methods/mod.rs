@@ -163,7 +163,7 @@ fn second_gradients_are_those_of_finite_differences() {
     let methods: &[(&str, OfTwo)] = &[
         ("einsum", |x, y| Tensor::einsum("ij,jk,ki->i", &[x, y, x])),
         ("cdist by p = 3", |x, y| x.cdist(y, 3.0)),
-        ("cdist by a matmul", |x, y| x.tile(&[9, 1])?.cdist(y, 2.0)),
+        ("cdist by a matmul", |x, y| x.tile([9, 1])?.cdist(y, 2.0)),
         ("cov", |x, y| x.cov(1, None, None)?.mul(y)),
         ("hypot", |x, y| x.hypot(y)),
         ("logaddexp", |x, y| x.logaddexp(y)),
