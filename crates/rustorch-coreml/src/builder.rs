@@ -93,7 +93,8 @@ pub(crate) struct Shared {
 
 /// A version of the model format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Specification {
+#[non_exhaustive]
+pub enum Specification {
     /// The first with ML Programs: macOS 12.
     #[default]
     V6,
@@ -104,7 +105,8 @@ pub(crate) enum Specification {
 }
 
 impl Specification {
-    pub(crate) fn number(self) -> i32 {
+    /// Its number.
+    pub fn number(self) -> i32 {
         match self {
             Specification::V6 => 6,
             Specification::V7 => 7,

@@ -2,29 +2,27 @@
 
 use super::{Emit, Emitter, small};
 use crate::builder::Var;
+use crate::support::Condition;
 use rustorch_core::{Conv, ConvBackwardData, ConvParams, Node};
 
 impl Emitter<'_> {
     pub(super) fn conv(&mut self, op: &Conv, node: &Node) -> Emit {
         let (x, weight) = (self.arg(node, 0)?, self.arg(node, 1)?);
         if !weight.is_const && op.params.dilation.iter().any(|&step| step != 1) {
-            return Err("Core ML has no dilated convolution whose weight is computed".into());
+            return Err(Condition::DilatedWeightIsConstant.into());
         }
         let y = self.convolution("conv", &op.params, &x, &weight, node)?;
-        match op.activation {
-            Some(activation) => self.unary(activation, &y),
-            None => Ok(y),
-        }
+        self.activated(op.activation, y)
     }
 
     pub(super) fn conv_transpose(&mut self, op: &ConvBackwardData, node: &Node) -> Emit {
         let (x, weight) = (self.arg(node, 0)?, self.arg(node, 1)?);
         if !weight.is_const {
-            return Err("Core ML has no transposed convolution whose weight is computed".into());
+            return Err(Condition::WeightIsConstant.into());
         }
         for (axis, &len) in op.size.iter().enumerate() {
             if op.params.input_len(axis, x.dims[axis + 2], weight.dims[axis + 2]) != Some(len) {
-                return Err("a transposed convolution with output padding is not built".into());
+                return Err(Condition::NoOutputPadding.into());
             }
         }
         self.convolution("conv_transpose", &op.params, &x, &weight, node)

@@ -6,7 +6,6 @@ mod accepted;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
 mod cases;
 mod device;
-mod docs;
 mod emit;
 mod fake;
 mod info;
@@ -14,6 +13,7 @@ mod layouts;
 mod proof;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
 mod prove;
+mod support;
 
 #[path = "../../src/layout.rs"]
 mod layout;
