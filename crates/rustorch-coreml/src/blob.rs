@@ -113,6 +113,11 @@ impl Blob {
         self.entries.is_empty()
     }
 
+    /// How large the file is.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end
+    }
+
     /// Writes the file.
     pub(crate) fn write(&self, constants: &Constants<'_>, path: &Path, out: &mut dyn Write) -> Result<()> {
         let io = |source| Error::Io { path: path.to_owned(), source };
