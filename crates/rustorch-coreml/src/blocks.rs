@@ -20,6 +20,17 @@ impl CodeDtype {
         }
     }
 
+    /// Appends codes, of an even number of 4 bits each.
+    fn push(self, codes: &[i8], out: &mut Vec<u8>) {
+        match self {
+            CodeDtype::I8 => out.extend(codes.iter().map(|&q| q as u8)),
+            // The first of two in the low bits.
+            CodeDtype::I4 | CodeDtype::U4 => {
+                out.extend(codes.chunks_exact(2).map(|two| two[0] as u8 & 15 | (two[1] as u8) << 4))
+            }
+        }
+    }
+
     /// Its number in `weight.bin`.
     pub(crate) fn blob(self) -> u32 {
         match self {
@@ -82,24 +93,18 @@ impl BlockForm {
         let mut codes = Codes::new();
         for block in blocks.chunks(self.quant.block_bytes()) {
             rustorch_quant::expand(self.quant, block, &mut codes).map_err(|error| error.to_string())?;
-            let groups = codes.q[..len].chunks_exact_mut(self.group).enumerate();
-            for (i, q) in groups {
+            for (i, q) in codes.q[..len].chunks_exact_mut(self.group).enumerate() {
                 // `Codes` has a scale for each 16.
                 let at = i * self.group / 16;
-                let affine = Affine::new(codes.scale[at], codes.min[at], self.float);
+                let (scale, min) = (codes.scale[at], codes.min[at]);
                 match part {
-                    Part::Scales => out.extend(self.float.encode(&[affine.scale])),
-                    Part::Offsets => out.extend(self.float.encode(&[affine.offset])),
+                    Part::Scales => self.float.push(Affine::new(scale, min, self.float).scale, &mut out),
+                    Part::Offsets => self.float.push(Affine::new(scale, min, self.float).offset, &mut out),
                     Part::Codes => {
-                        if affine.is_flat {
+                        if Affine::is_flat(scale, min, self.float) {
                             q.fill(0);
                         }
-                        match self.codes {
-                            CodeDtype::I8 => out.extend(q.iter().map(|&q| q as u8)),
-                            // The first of two in the low bits.
-                            CodeDtype::I4 | CodeDtype::U4 => out
-                                .extend(q.chunks_exact(2).map(|two| two[0] as u8 & 15 | (two[1] as u8) << 4)),
-                        }
+                        self.codes.push(q, &mut out);
                     }
                 }
             }
@@ -120,6 +125,10 @@ struct Affine {
 impl Affine {
     /// Of a group whose values are `scale * code - min`.
     fn new(scale: f32, min: f32, float: FloatDtype) -> Affine {
+        if min == 0.0 {
+            let scale = if float == FloatDtype::F16 { to_f16(scale).to_f32() } else { scale };
+            return Affine { scale, offset: 0.0, is_flat: false };
+        }
         // As they will be read: an offset beyond the range of `f16` is infinite here.
         let (scale, min, offset) = match float {
             FloatDtype::F32 => (scale, min, min / scale),
@@ -136,5 +145,12 @@ impl Affine {
         }
         // The scale is 0, or so small beside the minimum that all values are that: minus the minimum.
         Affine { scale: min, offset: 1.0, is_flat: true }
+    }
+
+    /// Whether all codes of a group are 0.
+    fn is_flat(scale: f32, min: f32, float: FloatDtype) -> bool {
+        // Most groups have an offset far from the end of the range, even if scale and minimum are rounded.
+        let is_plain = scale.abs() >= 1e-4 && min.abs() <= 3e4 * scale.abs();
+        !(min == 0.0 || is_plain) && Affine::new(scale, min, float).is_flat
     }
 }
