@@ -22,7 +22,12 @@ pub type Constants<'a> = dyn Fn(usize, Range<usize>) -> io::Result<Vec<u8>> + 'a
 pub(crate) struct Blob {
     entries: Vec<Entry>,
     end: u64,
+    scales: Vec<Vec<f32>>,
 }
+
+/// Which values weights are multiplied by: a number in the blob's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Scales(usize);
 
 #[derive(Debug)]
 struct Entry {
@@ -54,13 +59,15 @@ pub(crate) struct Elements {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     Floats(FloatDtype),
+    /// Equal slices, each multiplied by its value.
+    Scaled(FloatDtype, Scales),
     Blocks(BlockForm, Part),
 }
 
 impl Form {
     fn bytes(self, count: usize) -> usize {
         match self {
-            Form::Floats(dtype) => count * dtype.bytes(),
+            Form::Floats(dtype) | Form::Scaled(dtype, _) => count * dtype.bytes(),
             Form::Blocks(form, part) => form.bytes(part, count),
         }
     }
@@ -68,16 +75,9 @@ impl Form {
     /// The number of its dtype.
     fn blob(self) -> u32 {
         match self {
-            Form::Floats(dtype) => dtype.blob(),
+            Form::Floats(dtype) | Form::Scaled(dtype, _) => dtype.blob(),
             Form::Blocks(form, Part::Codes) => form.codes.blob(),
             Form::Blocks(form, Part::Scales | Part::Offsets) => form.float.blob(),
-        }
-    }
-
-    fn encode(self, from: DType, bytes: &[u8]) -> Result<Vec<u8>, String> {
-        match self {
-            Form::Floats(dtype) => Ok(dtype.encode(&float::decode(from, bytes)?)),
-            Form::Blocks(form, part) => form.encode(part, bytes),
         }
     }
 }
@@ -113,6 +113,32 @@ impl Blob {
         self.entries.is_empty()
     }
 
+    /// Values to multiply weights by.
+    pub(crate) fn scales(&mut self, values: Vec<f32>) -> Scales {
+        let equal = |have: &Vec<f32>| have.iter().map(|x| x.to_bits()).eq(values.iter().map(|x| x.to_bits()));
+        let place = self.scales.iter().position(equal).unwrap_or_else(|| {
+            self.scales.push(values);
+            self.scales.len() - 1
+        });
+        Scales(place)
+    }
+
+    /// Elements from one on, as they are written.
+    fn encode(&self, form: Form, elements: &Elements, first: usize, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        match form {
+            Form::Floats(dtype) => Ok(dtype.encode(&float::decode(elements.from, bytes)?)),
+            Form::Scaled(dtype, Scales(place)) => {
+                let (mut values, scales) = (float::decode(elements.from, bytes)?, &self.scales[place]);
+                let each = elements.count / scales.len();
+                for (i, value) in values.iter_mut().enumerate() {
+                    *value *= scales[(first - elements.start + i) / each];
+                }
+                Ok(dtype.encode(&values))
+            }
+            Form::Blocks(form, part) => form.encode(part, bytes),
+        }
+    }
+
     /// How large the file is.
     pub(crate) fn bytes(&self) -> u64 {
         self.end
@@ -142,7 +168,7 @@ impl Blob {
                     for start in (elements.start..end).step_by(CHUNK) {
                         let range = start..end.min(start + CHUNK);
                         let bytes = constant(constants, elements.index, elements.from, range)?;
-                        let encoded = form.encode(elements.from, &bytes).map_err(|reason| {
+                        let encoded = self.encode(*form, elements, start, &bytes).map_err(|reason| {
                             Error::Constant { index: elements.index, source: io::Error::other(reason) }
                         })?;
                         out.write_all(&encoded).map_err(io)?;

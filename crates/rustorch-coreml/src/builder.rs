@@ -239,6 +239,19 @@ impl Builder {
         self.const_op(dtype.dtype(), dims, blob_value(offset, data_type(dtype.dtype()), dims))
     }
 
+    /// The same, in which each slice of the first dimension is multiplied by a value.
+    pub(crate) fn scaled_weight(
+        &mut self,
+        elements: Elements,
+        dtype: FloatDtype,
+        scales: Vec<f32>,
+        dims: &[usize],
+    ) -> Var {
+        let scales = self.shared.blob.scales(scales);
+        let offset = self.offset(elements, Form::Scaled(dtype, scales));
+        self.const_op(dtype.dtype(), dims, blob_value(offset, data_type(dtype.dtype()), dims))
+    }
+
     /// A constant of blocks in `weight.bin`: whole blocks of a constant of the graph, with whole groups in the last dimension.
     pub(crate) fn blocks(&mut self, elements: Elements, form: BlockForm, dims: &[usize]) -> Var {
         self.requires(Specification::V9);

@@ -7,11 +7,17 @@ use rustorch_core::{Conv, ConvBackwardData, ConvParams, Node};
 
 impl Emitter<'_> {
     pub(super) fn conv(&mut self, op: &Conv, node: &Node) -> Emit {
-        let (x, weight) = (self.arg(node, 0)?, self.arg(node, 1)?);
+        let x = self.arg(node, 0)?;
+        if op.activation.is_none()
+            && let Some((weight, bias)) = self.folded(node)?
+        {
+            return self.convolution("conv", &op.params, &x, &weight, Some(bias), node);
+        }
+        let (weight, bias) = (self.arg(node, 1)?, self.optional_arg(node, 2)?);
         if !weight.is_const && op.params.dilation.iter().any(|&step| step != 1) {
             return Err(Condition::DilatedWeightIsConstant.into());
         }
-        let y = self.convolution("conv", &op.params, &x, &weight, node)?;
+        let y = self.convolution("conv", &op.params, &x, &weight, bias, node)?;
         self.activated(op.activation, y)
     }
 
@@ -25,11 +31,19 @@ impl Emitter<'_> {
                 return Err(Condition::NoOutputPadding.into());
             }
         }
-        self.convolution("conv_transpose", &op.params, &x, &weight, node)
+        let bias = self.optional_arg(node, 2)?;
+        self.convolution("conv_transpose", &op.params, &x, &weight, bias, node)
     }
 
-    fn convolution(&mut self, ty: &str, params: &ConvParams, x: &Var, weight: &Var, node: &Node) -> Emit {
-        let bias = self.optional_arg(node, 2)?;
+    fn convolution(
+        &mut self,
+        ty: &str,
+        params: &ConvParams,
+        x: &Var,
+        weight: &Var,
+        bias: Option<Var>,
+        node: &Node,
+    ) -> Emit {
         let padding: Vec<usize> =
             params.padding.iter().flat_map(|&(before, after)| [before, after]).collect();
         small(params.stride.iter().chain(&params.dilation).chain(&padding).copied())?;

@@ -3,6 +3,7 @@
 mod attention;
 mod border;
 mod conv;
+mod fold;
 mod index;
 mod matmul;
 mod norm;
@@ -24,7 +25,7 @@ use rustorch_core::{
     DType, DTypeKind, Graph, GraphOperand, Layout, Node, Op, OpKind, Scalar, Source, ValueId,
 };
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What a reason says that should never be one.
 const BUG: &str = "this is a bug of rustorch-coreml";
@@ -121,6 +122,7 @@ fn emit_function(
         values: vec![None; graph.values.len()],
         views: HashMap::new(),
         reads: reads(graph),
+        folded: HashSet::new(),
     };
     let mut declined = Vec::new();
     let mut decline = |place: String, reason: Reason| match reason {
@@ -193,6 +195,8 @@ struct Emitter<'g> {
     values: Vec<Option<Var>>,
     views: HashMap<(ValueId, Layout), Var>,
     reads: Vec<bool>,
+    /// Results of convolutions of which the batch norm that reads them is part.
+    folded: HashSet<ValueId>,
 }
 
 impl Emitter<'_> {

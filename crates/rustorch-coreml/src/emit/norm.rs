@@ -92,6 +92,9 @@ impl Emitter<'_> {
         if op.training {
             return Err(Condition::Evaluation.into());
         }
+        if self.folded.contains(&node.args[0].value) {
+            return self.arg(node, 0);
+        }
         let (x, mean, variance) = (self.arg(node, 0)?, self.arg(node, 1)?, self.arg(node, 2)?);
         let (weight, bias) = (self.optional_arg(node, 3)?, self.optional_arg(node, 4)?);
         let is_const = [&mean, &variance].into_iter().chain(&weight).chain(&bias).all(|var| var.is_const);

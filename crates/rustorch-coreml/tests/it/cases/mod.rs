@@ -2,6 +2,7 @@
 //! oracle's example share it.
 
 mod blocks;
+mod convnets;
 mod dtypes;
 mod networks;
 mod ops;
@@ -64,6 +65,7 @@ pub fn all() -> Vec<Case> {
         cases.extend(dtypes::cases());
         cases.extend(views::cases());
         cases.extend(networks::cases());
+        cases.extend(convnets::cases());
         cases
     };
     let mut cases = plain();
