@@ -1,6 +1,6 @@
 //! `weight.bin`: a header, and for each value 64 bytes of metadata and its data, each at a multiple of 64.
 
-use crate::blocks::{BlockForm, Part};
+use crate::blocks::{BlockForm, Part, Parts};
 use crate::float::{self, FloatDtype};
 use crate::{Error, Result};
 use rustorch_core::DType;
@@ -123,25 +123,74 @@ impl Blob {
         Scales(place)
     }
 
-    /// Elements from one on, as they are written.
-    fn encode(&self, form: Form, elements: &Elements, first: usize, bytes: &[u8]) -> Result<Vec<u8>, String> {
-        match form {
-            Form::Floats(dtype) => Ok(dtype.encode(&float::decode(elements.from, bytes)?)),
-            Form::Scaled(dtype, Scales(place)) => {
-                let (mut values, scales) = (float::decode(elements.from, bytes)?, &self.scales[place]);
-                let each = elements.count / scales.len();
-                for (i, value) in values.iter_mut().enumerate() {
-                    *value *= scales[(first - elements.start + i) / each];
-                }
-                Ok(dtype.encode(&values))
+    /// Floats of a constant from an element on, as they are written.
+    fn floats(
+        &self,
+        dtype: FloatDtype,
+        scales: Option<Scales>,
+        elements: &Elements,
+        first: usize,
+        bytes: &[u8],
+    ) -> Result<Vec<u8>, String> {
+        let mut values = float::decode(elements.from, bytes)?;
+        if let Some(Scales(place)) = scales {
+            let each = elements.count / self.scales[place].len();
+            for (i, value) in values.iter_mut().enumerate() {
+                *value *= self.scales[place][(first - elements.start + i) / each];
             }
-            Form::Blocks(form, part) => form.encode(part, bytes),
         }
+        Ok(dtype.encode(&values))
     }
 
     /// How large the file is.
     pub(crate) fn bytes(&self) -> u64 {
         self.end
+    }
+
+    /// Writes elements of a constant, a chunk at a time. Of blocks, the scales and offsets are computed with the codes, and kept until they are written.
+    fn write_elements(
+        &self,
+        elements: &Elements,
+        form: Form,
+        constants: &Constants<'_>,
+        beside: &mut Option<(Elements, BlockForm, Parts)>,
+        write: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let failed = |reason| Error::Constant { index: elements.index, source: io::Error::other(reason) };
+        if let (Form::Blocks(form, part @ (Part::Scales | Part::Offsets)), Some((of, as_form, parts))) =
+            (form, &*beside)
+            && (of, as_form) == (elements, &form)
+        {
+            return write(parts.get(part));
+        }
+        let end = elements.start + elements.count;
+        let mut parts = Parts::default();
+        for start in (elements.start..end).step_by(CHUNK) {
+            let range = start..end.min(start + CHUNK);
+            let bytes = constant(constants, elements.index, elements.from, range)?;
+            match form {
+                Form::Floats(dtype) => {
+                    write(&self.floats(dtype, None, elements, start, &bytes).map_err(failed)?)?;
+                }
+                Form::Scaled(dtype, scales) => {
+                    write(&self.floats(dtype, Some(scales), elements, start, &bytes).map_err(failed)?)?;
+                }
+                Form::Blocks(form, part) => {
+                    form.encode(&bytes, &mut parts).map_err(failed)?;
+                    if part == Part::Codes {
+                        write(&parts.codes)?;
+                    }
+                    parts.codes.clear();
+                }
+            }
+        }
+        if let Form::Blocks(form, part) = form {
+            if part != Part::Codes {
+                write(parts.get(part))?;
+            }
+            *beside = Some((*elements, form, parts));
+        }
+        Ok(())
     }
 
     /// Writes the file.
@@ -152,6 +201,8 @@ impl Blob {
         header[4..8].copy_from_slice(&2u32.to_le_bytes());
         out.write_all(&header).map_err(io)?;
         let mut at = ALIGN;
+        // Codes, scales and offsets of a weight follow each other.
+        let mut beside = None;
         for entry in &self.entries {
             let padding = (entry.offset - at) as usize;
             out.write_all(&[0; ALIGN as usize][..padding]).map_err(io)?;
@@ -164,15 +215,9 @@ impl Blob {
             match &entry.data {
                 BlobData::Bytes(bytes, _) => out.write_all(bytes).map_err(io)?,
                 BlobData::Constant(elements, form) => {
-                    let end = elements.start + elements.count;
-                    for start in (elements.start..end).step_by(CHUNK) {
-                        let range = start..end.min(start + CHUNK);
-                        let bytes = constant(constants, elements.index, elements.from, range)?;
-                        let encoded = self.encode(*form, elements, start, &bytes).map_err(|reason| {
-                            Error::Constant { index: elements.index, source: io::Error::other(reason) }
-                        })?;
-                        out.write_all(&encoded).map_err(io)?;
-                    }
+                    self.write_elements(elements, *form, constants, &mut beside, &mut |bytes| {
+                        out.write_all(bytes).map_err(io)
+                    })?;
                 }
             }
             at = entry.offset + ALIGN + entry.bytes;

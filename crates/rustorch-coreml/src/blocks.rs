@@ -86,30 +86,53 @@ impl BlockForm {
         }
     }
 
-    /// A part of whole blocks, little-endian.
-    pub(crate) fn encode(&self, part: Part, blocks: &[u8]) -> Result<Vec<u8>, String> {
+    /// Appends the parts of whole blocks.
+    pub(crate) fn encode(&self, blocks: &[u8], parts: &mut Parts) -> Result<(), String> {
         let len = self.quant.block_len();
-        let mut out = Vec::with_capacity(self.bytes(part, blocks.len() / self.quant.block_bytes() * len));
+        let count = blocks.len() / self.quant.block_bytes() * len;
+        for (part, out) in [
+            (Part::Codes, &mut parts.codes),
+            (Part::Scales, &mut parts.scales),
+            (Part::Offsets, &mut parts.offsets),
+        ] {
+            out.reserve(self.bytes(part, count));
+        }
         let mut codes = Codes::new();
         for block in blocks.chunks(self.quant.block_bytes()) {
             rustorch_quant::expand(self.quant, block, &mut codes).map_err(|error| error.to_string())?;
             for (i, q) in codes.q[..len].chunks_exact_mut(self.group).enumerate() {
                 // `Codes` has a scale for each 16.
                 let at = i * self.group / 16;
-                let (scale, min) = (codes.scale[at], codes.min[at]);
-                match part {
-                    Part::Scales => self.float.push(Affine::new(scale, min, self.float).scale, &mut out),
-                    Part::Offsets => self.float.push(Affine::new(scale, min, self.float).offset, &mut out),
-                    Part::Codes => {
-                        if Affine::is_flat(scale, min, self.float) {
-                            q.fill(0);
-                        }
-                        self.codes.push(q, &mut out);
-                    }
+                let affine = Affine::new(codes.scale[at], codes.min[at], self.float);
+                self.float.push(affine.scale, &mut parts.scales);
+                if self.has_offsets {
+                    self.float.push(affine.offset, &mut parts.offsets);
                 }
+                if affine.is_flat {
+                    q.fill(0);
+                }
+                self.codes.push(q, &mut parts.codes);
             }
         }
-        Ok(out)
+        Ok(())
+    }
+}
+
+/// Blocks apart, little-endian.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub(crate) codes: Vec<u8>,
+    scales: Vec<u8>,
+    offsets: Vec<u8>,
+}
+
+impl Parts {
+    pub(crate) fn get(&self, part: Part) -> &[u8] {
+        match part {
+            Part::Codes => &self.codes,
+            Part::Scales => &self.scales,
+            Part::Offsets => &self.offsets,
+        }
     }
 }
 
@@ -145,12 +168,5 @@ impl Affine {
         }
         // The scale is 0, or so small beside the minimum that all values are that: minus the minimum.
         Affine { scale: min, offset: 1.0, is_flat: true }
-    }
-
-    /// Whether all codes of a group are 0.
-    fn is_flat(scale: f32, min: f32, float: FloatDtype) -> bool {
-        // Most groups have an offset far from the end of the range, even if scale and minimum are rounded.
-        let is_plain = scale.abs() >= 1e-4 && min.abs() <= 3e4 * scale.abs();
-        !(min == 0.0 || is_plain) && Affine::new(scale, min, float).is_flat
     }
 }
