@@ -208,12 +208,12 @@ fn arguments_of_a_program_are_checked() {
     let package = Package::new(program.graph(), &bytes).unwrap();
     let signature = package.signature();
     let (x, mut y, mut short) = ([0u8; 32], [0u8; 24], [0u8; 20]);
-    assert!(signature.check(&[&x], &mut [&mut y]).is_ok());
+    assert!(signature.check(&[&x], &[&mut y]).is_ok());
     let refusals = [
-        (signature.check(&[], &mut [&mut y]), "0 inputs and 1 outputs are given, the program has 1 and 1"),
-        (signature.check(&[&x, &x], &mut [&mut y]), "2 inputs and 1 outputs are given"),
-        (signature.check(&[&x[..16]], &mut [&mut y]), "input_0 has 32 bytes, 16 are given"),
-        (signature.check(&[&x], &mut [&mut short]), "output_0 has 24 bytes, 20 are given"),
+        (signature.check(&[], &[&mut y]), "0 inputs and 1 outputs are given, the program has 1 and 1"),
+        (signature.check(&[&x, &x], &[&mut y]), "2 inputs and 1 outputs are given"),
+        (signature.check(&[&x[..16]], &[&mut y]), "input_0 has 32 bytes, 16 are given"),
+        (signature.check(&[&x], &[&mut short]), "output_0 has 24 bytes, 20 are given"),
     ];
     for (refusal, reason) in refusals {
         let error = refusal.unwrap_err().to_string();
