@@ -10,6 +10,7 @@ mod emit;
 mod fake;
 mod info;
 mod layouts;
+mod oracle;
 mod proof;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
 mod prove;
