@@ -164,7 +164,12 @@ impl Blob {
             return write(parts.get(part));
         }
         let end = elements.start + elements.count;
-        let mut parts = Parts::default();
+        // Not two at a time.
+        *beside = None;
+        let mut parts = match form {
+            Form::Blocks(form, _) => Parts::of(&form, elements.count),
+            Form::Floats(_) | Form::Scaled(..) => Parts::default(),
+        };
         for start in (elements.start..end).step_by(CHUNK) {
             let range = start..end.min(start + CHUNK);
             let bytes = constant(constants, elements.index, elements.from, range)?;

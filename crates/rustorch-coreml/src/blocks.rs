@@ -90,13 +90,7 @@ impl BlockForm {
     pub(crate) fn encode(&self, blocks: &[u8], parts: &mut Parts) -> Result<(), String> {
         let len = self.quant.block_len();
         let count = blocks.len() / self.quant.block_bytes() * len;
-        for (part, out) in [
-            (Part::Codes, &mut parts.codes),
-            (Part::Scales, &mut parts.scales),
-            (Part::Offsets, &mut parts.offsets),
-        ] {
-            out.reserve(self.bytes(part, count));
-        }
+        parts.codes.reserve(self.bytes(Part::Codes, count));
         let mut codes = Codes::new();
         for block in blocks.chunks(self.quant.block_bytes()) {
             rustorch_quant::expand(self.quant, block, &mut codes).map_err(|error| error.to_string())?;
@@ -127,6 +121,13 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
+    /// Room for the scales and offsets of so many values.
+    pub(crate) fn of(form: &BlockForm, count: usize) -> Parts {
+        let room = |part| Vec::with_capacity(form.bytes(part, count));
+        let offsets = if form.has_offsets { room(Part::Offsets) } else { Vec::new() };
+        Parts { codes: Vec::new(), scales: room(Part::Scales), offsets }
+    }
+
     pub(crate) fn get(&self, part: Part) -> &[u8] {
         match part {
             Part::Codes => &self.codes,
