@@ -76,9 +76,20 @@ pub(super) fn decode(model: &Model, id: u32, cache: &mut KvCache) -> Result<Opti
     let places: Vec<i64> = [cache.len()].into_iter().chain(cache.next_rows()).map(|at| at as i64).collect();
     let ids = Tensor::from_slice(&[i64::from(id)], [1])?.to_device(model.weights.device(Stage::Embedding))?;
     let places = Tensor::from_slice(&places, [places.len()])?.to_device(device)?;
-    let logits = program.run(&[&ids, &places])?.remove(0);
-    cache.advance(1, Vec::new());
-    Ok(Some(logits))
+    match program.run(&[&ids, &places]) {
+        Ok(mut logits) => {
+            cache.advance(1, Vec::new());
+            Ok(Some(logits.remove(0)))
+        }
+        // Rows that it wrote are behind the cache's tokens. The plain decoder writes them anew, by other devices where this one fails.
+        Err(error) if !device.is_cpu() => {
+            if let Some(prepared) = &mut cache.decoder.program {
+                prepared.program = Err(format!("a program failed: {error}"));
+            }
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// States are tensors that are never written to, so that a copy is a handle.
