@@ -260,11 +260,11 @@ impl HybridExecutor {
 
     fn note_fault(&self, state: &DeviceState, op: &Op, fault: &Fault, progress: &mut Progress) {
         progress.considered.push((state.device, Verdict::Failed(fault.clone())));
-        self.tell(state, op, fault);
+        self.warn_once(state, op, fault);
     }
 
     /// Counts a failure, and warns of the first of its kind.
-    pub(crate) fn tell(&self, state: &DeviceState, op: &Op, fault: &Fault) {
+    pub(crate) fn warn_once(&self, state: &DeviceState, op: &Op, fault: &Fault) {
         let device = state.device;
         state.counters.failed();
         if self.0.shared.warnings.first(Some(op.kind()), device, kind(fault)) {
