@@ -210,11 +210,13 @@ impl Task for Blocks {
     #[allow(clippy::needless_range_loop, reason = "the lanes of four arrays go together")]
     fn run<L: Level>(self, _: L) -> Self::Output {
         let Blocks(PhiloxKey { seed, offset }, first) = self;
+        const LOW: u64 = 0xFFFF_FFFF;
         let start = offset.wrapping_add(first);
-        let mut x = [[0u32; BLOCKS]; 4];
+        // Words in lanes of 64 bits, of which the upper ones are of no account: there is an instruction that multiplies the lower halves.
+        let mut x = [[0u64; BLOCKS]; 4];
         for b in 0..BLOCKS {
             let n = start.wrapping_add(b as u64);
-            (x[0][b], x[1][b]) = (n as u32, (n >> 32) as u32);
+            (x[0][b], x[1][b]) = (n, n >> 32);
         }
         let mut key = [seed as u32, (seed >> 32) as u32];
         for round in 0..10 {
@@ -222,17 +224,19 @@ impl Task for Blocks {
                 key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
             }
             for b in 0..BLOCKS {
-                let p = u64::from(x[0][b]) * 0xD251_1F53;
-                let q = u64::from(x[2][b]) * 0xCD9E_8D57;
-                let next = [
-                    (q >> 32) as u32 ^ x[1][b] ^ key[0],
-                    q as u32,
-                    (p >> 32) as u32 ^ x[3][b] ^ key[1],
-                    p as u32,
-                ];
+                let p = (x[0][b] & LOW) * 0xD251_1F53;
+                let q = (x[2][b] & LOW) * 0xCD9E_8D57;
+                let next =
+                    [(q >> 32) ^ x[1][b] ^ u64::from(key[0]), q, (p >> 32) ^ x[3][b] ^ u64::from(key[1]), p];
                 (x[0][b], x[1][b], x[2][b], x[3][b]) = (next[0], next[1], next[2], next[3]);
             }
         }
-        x
+        let mut words = [[0; BLOCKS]; 4];
+        for w in 0..4 {
+            for b in 0..BLOCKS {
+                words[w][b] = x[w][b] as u32;
+            }
+        }
+        words
     }
 }
