@@ -195,7 +195,7 @@ impl<E: Sum, const N: usize> Task for Columns<'_, E, N> {
             // Where no key takes part all weights are zero.
             let lse = if lse == E::NEG_INFINITY { E::INFINITY } else { lse };
             for score in row.iter_mut() {
-                *score = (*score * scale - lse).exp(l);
+                *score = (*score * scale - lse).exp_normal(l);
             }
         }
         let Some(of_scores) = of_scores else { return };
