@@ -2,8 +2,8 @@
 //! cache.
 
 use super::channel_norm::{at, numbers, samples, sizes};
+use super::lanes::weighted_deviations;
 use super::measure::{Measure, Moments};
-use super::softmax::weighted_deviations;
 use super::strided::{self, Disjoint, Grid, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::{Real, Wide};

@@ -1,7 +1,7 @@
 //! The cross entropy of rows of logits, and its gradient, each in one pass over the logits.
 
+use super::lanes::{largest, map_sum, sum};
 use super::norm::wide;
-use super::softmax::{largest, map_sum, sum};
 use super::strided::{self, Rows, RowsMut, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::{Real, Wide};

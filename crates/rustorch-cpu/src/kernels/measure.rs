@@ -1,6 +1,6 @@
 //! Mean and variance for normalisation.
 
-use super::softmax::{deviations, sum};
+use super::lanes::{deviations, sum};
 use crate::math::Real;
 use crate::simd::{Level, Task};
 

@@ -17,6 +17,7 @@ mod fft;
 mod foreach;
 mod index;
 mod kv_cache;
+mod lanes;
 mod linalg;
 mod log_gamma_grad;
 mod matmul;

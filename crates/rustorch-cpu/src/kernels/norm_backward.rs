@@ -1,8 +1,8 @@
 //! Gradients of layer and RMS normalisation: one pass over each row while it is in the cache, which measures it again.
 
+use super::lanes::total;
 use super::measure::{Measure, Moments};
 use super::norm::{squares, wide};
-use super::softmax::total;
 use super::strided::{self, Disjoint, Grid, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::{Real, Wide};

@@ -51,7 +51,7 @@ pub(super) fn run(
                     })
                     .collect();
                 out.fill(0.0);
-                let largest = crate::kernels::softmax::max(&scores);
+                let largest = crate::kernels::lanes::max(&scores);
                 if largest == f64::NEG_INFINITY {
                     keep(largest);
                     continue;

@@ -3,7 +3,7 @@
 //! A row of results is the sum of the rows that its windows cover, summed up along the width afterwards; backward goes
 //! the same way back.
 
-use super::super::softmax::{sum, total};
+use super::super::lanes::{sum, total};
 use super::super::strided::{self, unreachable_memory};
 use super::{Add, for_output_planes, for_output_rows, grain, lengths, planes, three, zeros};
 use crate::ThreadPool;

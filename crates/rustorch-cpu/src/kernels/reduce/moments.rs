@@ -1,7 +1,7 @@
 //! Variance and logsumexp.
 
 use super::{COLUMNS, Reducer};
-use crate::kernels::softmax::{map_sum, max, sum};
+use crate::kernels::lanes::{map_sum, max, sum};
 use crate::math::Real;
 use crate::simd::Level;
 

@@ -10,8 +10,8 @@ pub(super) use weights::Weights;
 
 use super::backward::Sum;
 use crate::Isa;
+use crate::kernels::lanes::dot;
 use crate::kernels::matmul::{HIGHEST, Tiles, pack_columns, pack_rows, with_scratch};
-use crate::kernels::softmax::dot;
 use crate::kernels::strided::Matrix;
 use crate::math::Real;
 use crate::simd::{self, Level, Task};

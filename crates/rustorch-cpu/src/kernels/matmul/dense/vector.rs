@@ -8,9 +8,9 @@
 use super::Arithmetic;
 use super::gemm::{with_packed, with_scratch};
 use crate::ThreadPool;
+use crate::kernels::lanes::total;
 use crate::kernels::matmul::gemm_args::{GemmArgs, Target};
 use crate::kernels::matmul::rows::Parts;
-use crate::kernels::softmax::total;
 use crate::math::Real;
 use crate::simd::{self, LANES, Level, Task, from_bf16};
 use rustorch_core::{bf16, f16};

@@ -1,0 +1,165 @@
+//! Sums and maxima of rows, in lanes: by a fixed order of operations, whatever the instruction set.
+
+use crate::math::Real;
+use crate::simd::{LANES, prefetch};
+
+/// Enough independent chains of operations to hide their latency.
+const WIDTH: usize = 4 * LANES;
+
+/// The largest element; NaN if any is, −∞ if there is none.
+#[inline(always)]
+pub(super) fn max<T: Real>(x: &[T]) -> T {
+    // NaNs fail the comparison and are noted apart, which keeps the chains of dependent operations short.
+    let [largest, nan] = lanes([x], [T::NEG_INFINITY, T::ZERO], |[largest, nan], [x]| {
+        [larger(x, largest), if x.is_nan() { x } else { nan }]
+    });
+    let nan = fold(nan, |nan, other| if other.is_nan() { other } else { nan });
+    if nan.is_nan() { nan } else { fold(largest, larger) }
+}
+
+/// The largest element that is a number, −∞ if there is none.
+#[inline(always)]
+pub(super) fn largest<T: Real>(x: &[T]) -> T {
+    let [largest] = lanes([x], [T::NEG_INFINITY], |[largest], [x]| [larger(x, largest)]);
+    fold(largest, larger)
+}
+
+/// The sum, by a fixed order of additions.
+#[inline(always)]
+pub(super) fn sum<T: Real>(x: &[T]) -> T {
+    map_sum(x, |x| x)
+}
+
+/// The sum of a function of the elements, by a fixed order of additions.
+#[inline(always)]
+pub(super) fn map_sum<T: Real>(x: &[T], f: impl Fn(T) -> T) -> T {
+    let [sum] = sums([x], |[x]| [f(x)]);
+    sum
+}
+
+/// Writes a function of the elements, and returns the sum of what was written, in the order of [`map_sum`]. Asks for the elements behind
+/// these: those of the next row, in most cases.
+#[inline(always)]
+pub(super) fn map_sum_into<T: Real>(x: &[T], out: &mut [T], f: impl Fn(T) -> T) -> T {
+    let next = x.as_ptr_range().end;
+    let (chunks, tail) = x.as_chunks::<WIDTH>();
+    let (outs, out_tail) = out.as_chunks_mut::<WIDTH>();
+    let mut whole = [T::ZERO; WIDTH];
+    for (i, (chunk, out)) in chunks.iter().zip(outs).enumerate() {
+        for j in (0..WIDTH).step_by(64 / size_of::<T>()) {
+            prefetch(next.wrapping_add(i * WIDTH + j));
+        }
+        for j in 0..WIDTH {
+            out[j] = f(chunk[j]);
+            whole[j] = whole[j] + out[j];
+        }
+    }
+    // See `lanes`.
+    let mut lanes = whole;
+    for ((lane, &x), out) in lanes.iter_mut().zip(tail).zip(out_tail) {
+        *out = f(x);
+        *lane = *lane + *out;
+    }
+    total(lanes)
+}
+
+/// The sum of the products of corresponding elements, by a fixed order of additions.
+#[inline(always)]
+pub(super) fn dot<T: Real>(x: &[T], y: &[T]) -> T {
+    let [sum] = sums([x, y], |[x, y]| [x * y]);
+    sum
+}
+
+/// The sums of the deviations from a number and of their squares, in one pass, each in the order of [`map_sum`].
+#[inline(always)]
+pub(super) fn deviations<T: Real>(x: &[T], centre: T) -> (T, T) {
+    let [sum, squares] = sums([x], |[x]| {
+        let deviation = x - centre;
+        [deviation, deviation * deviation]
+    });
+    (sum, squares)
+}
+
+/// The sums of some numbers and of their products with the deviations of others from `centre + rest`, in one pass, each in the order of
+/// [`map_sum`].
+#[inline(always)]
+pub(super) fn weighted_deviations<T: Real>(weights: &[T], x: &[T], centre: T, rest: T) -> (T, T) {
+    let [sum, products] = sums([weights, x], |[w, x]| [w, w * (x - centre - rest)]);
+    (sum, products)
+}
+
+/// The sums of functions of corresponding elements, in one pass, by a fixed order of additions.
+#[inline(always)]
+pub(super) fn sums<T: Real, const N: usize, const M: usize>(
+    x: [&[T]; N],
+    f: impl Fn([T; N]) -> [T; M],
+) -> [T; M] {
+    let sums = lanes(x, [T::ZERO; M], |mut sums, x| {
+        for (sum, term) in sums.iter_mut().zip(f(x)) {
+            *sum = *sum + term;
+        }
+        sums
+    });
+    sums.map(total)
+}
+
+/// What becomes of some numbers in each lane, which take in corresponding elements one after the other.
+#[inline(always)]
+fn lanes<T: Real, const N: usize, const M: usize>(
+    x: [&[T]; N],
+    start: [T; M],
+    take: impl Fn([T; M], [T; N]) -> [T; M],
+) -> [[T; WIDTH]; M] {
+    let step = |lanes: &mut [[T; WIDTH]; M], j: usize, x: [T; N]| {
+        let mut state = start;
+        for (state, lanes) in state.iter_mut().zip(&*lanes) {
+            *state = lanes[j];
+        }
+        for (lanes, state) in lanes.iter_mut().zip(take(state, x)) {
+            lanes[j] = state;
+        }
+    };
+    let chunks = x.map(|x| x.as_chunks::<WIDTH>());
+    let mut whole = start.map(|start| [start; WIDTH]);
+    for i in 0..chunks.iter().map(|(whole, _)| whole.len()).min().unwrap_or(0) {
+        let chunk = chunks.map(|(whole, _)| &whole[i]);
+        // New ones, not written where the old ones are: a lane that were written only where it changes would be kept in memory.
+        let mut next = whole;
+        for j in 0..WIDTH {
+            step(&mut next, j, chunk.map(|chunk| chunk[j]));
+        }
+        whole = next;
+    }
+    // Lanes that are indexed by a number that is not known before would be kept in memory, not in registers: these are others.
+    let mut lanes = whole;
+    let tails = chunks.map(|(_, tail)| tail);
+    for j in 0..tails.iter().map(|tail| tail.len()).min().unwrap_or(0) {
+        step(&mut lanes, j, tails.map(|tail| tail[j]));
+    }
+    lanes
+}
+
+/// The sum of lanes, by a fixed tree.
+#[inline(always)]
+pub(super) fn total<T: Real, const N: usize>(lanes: [T; N]) -> T {
+    fold(lanes, |sum, other| sum + other)
+}
+
+/// One number of all lanes, by a fixed tree.
+#[inline(always)]
+fn fold<T: Real, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
+    let mut width = N / 2;
+    while width != 0 {
+        for i in 0..width {
+            lanes[i] = join(lanes[i], lanes[i + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// `x` where it is larger. A NaN is not.
+#[inline(always)]
+fn larger<T: Real>(x: T, than: T) -> T {
+    if x > than { x } else { than }
+}
