@@ -141,8 +141,10 @@ impl Emitter<'_> {
 
     pub(super) fn scan(&mut self, op: &Scan, node: &Node) -> Emit {
         let x = self.arg(node, 0)?;
-        if op.op == ScanOp::Prod {
-            return Err("MIL has no running products".into());
+        match op.op {
+            ScanOp::Sum => {}
+            ScanOp::Prod => return Err("MIL has no running products".into()),
+            ScanOp::Max | ScanOp::Min => return Err("MIL has no running extrema".into()),
         }
         let n = x.dims[op.axis];
         let given = x.dtype;
