@@ -6,9 +6,29 @@ import os
 import re
 import statistics
 import subprocess
+import sys
 import tempfile
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+
+
+TUNED = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_TOP_PAD_": str(1 << 28)}
+
+
+def tune():
+    """Starts this script again, as a PyTorch that is tuned."""
+    folder = tempfile.mkdtemp()
+    source, library = os.path.join(folder, "tuned.c"), os.path.join(folder, "tuned.so")
+    with open(source, "w") as file:
+        file.write("int mkl_serv_intel_cpu_true(void) { return 1; }\nint mkl_serv_intel_cpu(void) { return 1; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    environment = os.environ | TUNED | {"LD_PRELOAD": library, "RUSTORCH_BENCH_TUNED": folder}
+    os.execve(sys.executable, [sys.executable, *sys.argv], environment)
+
+
+def untuned():
+    """The environment without what tunes PyTorch."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and name not in TUNED}
 
 
 def options(doc, seconds=0.5):
@@ -33,7 +53,7 @@ def samples(program, name, seconds, threads):
     """The times of a benchmark's samples, in seconds for one run."""
     with tempfile.TemporaryDirectory() as folder:
         command = [program, "--bench", f"^{name}$", "--noplot", "--warm-up-time", "0.1", "--measurement-time", str(seconds), "--sample-size", "10"]
-        environment = os.environ | {"CRITERION_HOME": folder, "RUSTORCH_THREADS": str(threads)}
+        environment = untuned() | {"CRITERION_HOME": folder, "RUSTORCH_THREADS": str(threads)}
         subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=environment)
         for path, _, files in os.walk(folder):
             if path.endswith("new") and "sample.json" in files:

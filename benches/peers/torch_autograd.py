@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 """Time forward and backward passes against PyTorch's, in turn, and print medians and ratios.
 
-    benches/peers/torch_autograd.py [--threads 1 2] [--only PATTERN] [--json FILE]
+    benches/peers/torch_autograd.py [--threads 1 2] [--only PATTERN] [--untuned] [--json FILE]
 
 Needs PyTorch. Builds `rustorch-tensor`'s benchmark `autograd`. Machines drift: each round runs PyTorch and RusTorch one right after the other and
 takes the median of each; the ratio is taken round by round, and the median of these is printed. A ratio below 1 means that RusTorch is faster.
+PyTorch is tuned as by `torch_tensors.py`; `--untuned` measures what a user gets.
 """
 
 import json
+import os
 import re
 import statistics
 import time
 
 import torch
 import torch.nn.functional as F
-from side_by_side import build, in_turn, options, samples
+from side_by_side import build, in_turn, options, samples, tune
 
 
 def leaf(*dims, scale=1.0):
@@ -86,7 +88,10 @@ def ours(program, name, seconds, threads):
 
 def main():
     parser = options(__doc__)
+    parser.add_argument("--untuned", action="store_true", help="PyTorch as it is installed")
     args = parser.parse_args()
+    if not args.untuned and "RUSTORCH_BENCH_TUNED" not in os.environ:
+        tune()
     program = build("rustorch-tensor", "autograd")
     rows = []
     print(f"{'case':<30} {'threads':>7} {'PyTorch µs':>12} {'RusTorch µs':>12} {'ratio':>7}")

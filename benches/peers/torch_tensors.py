@@ -18,25 +18,9 @@ import os
 import re
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
 
-from side_by_side import build, options
-
-TUNED = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_TOP_PAD_": str(1 << 28)}
-
-
-def tune():
-    """Starts this script again, as a PyTorch that is tuned."""
-    folder = tempfile.mkdtemp()
-    source, library = os.path.join(folder, "tuned.c"), os.path.join(folder, "tuned.so")
-    with open(source, "w") as file:
-        file.write("int mkl_serv_intel_cpu_true(void) { return 1; }\nint mkl_serv_intel_cpu(void) { return 1; }\n")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-    environment = os.environ | TUNED | {"LD_PRELOAD": library, "RUSTORCH_BENCH_TUNED": folder}
-    os.execve(sys.executable, [sys.executable, *sys.argv], environment)
-
+from side_by_side import build, options, tune, untuned
 
 class Case:
     def __init__(self, name):
@@ -264,7 +248,7 @@ class Ours:
     """The benchmark, asked for one median after the other."""
 
     def __init__(self, program, threads):
-        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and name not in TUNED}
+        environment = untuned()
         environment |= {"RUSTORCH_THREADS": str(threads)}
         self.process = subprocess.Popen([program, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 

@@ -5,11 +5,11 @@ use crate::output;
 use rustorch::llm::LanguageModel;
 
 /// Refuses a context that could not be held: the system would end the program while it fills the memory.
-pub(crate) fn check_context(model: &LanguageModel, size: usize) -> Result<(), Failure> {
+pub(crate) fn check_context(model: &LanguageModel, size: usize, option: &str) -> Result<(), Failure> {
     let needed = model.model().cache_bytes(size) as u64;
     match available() {
         Some(available) if needed > available => Err(Failure::Usage(format!(
-            "a context of {size} tokens takes {}, and {} of memory are free; make --ctx-size smaller",
+            "a context of {size} tokens takes {}, and {} of memory are free; make {option} smaller",
             output::bytes(needed),
             output::bytes(available),
         ))),

@@ -1,6 +1,6 @@
 //! `weight.bin`: a header, and for each value 64 bytes of metadata and its data, each at a multiple of 64.
 
-use crate::blocks::{BlockForm, Part};
+use crate::blocks::{BlockForm, Part, Parts};
 use crate::float::{self, FloatDtype};
 use crate::{Error, Result};
 use rustorch_core::DType;
@@ -22,7 +22,12 @@ pub type Constants<'a> = dyn Fn(usize, Range<usize>) -> io::Result<Vec<u8>> + 'a
 pub(crate) struct Blob {
     entries: Vec<Entry>,
     end: u64,
+    scales: Vec<Vec<f32>>,
 }
+
+/// Which values weights are multiplied by: a number in the blob's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Scales(usize);
 
 #[derive(Debug)]
 struct Entry {
@@ -54,13 +59,15 @@ pub(crate) struct Elements {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     Floats(FloatDtype),
+    /// Equal slices, each multiplied by its value.
+    Scaled(FloatDtype, Scales),
     Blocks(BlockForm, Part),
 }
 
 impl Form {
     fn bytes(self, count: usize) -> usize {
         match self {
-            Form::Floats(dtype) => count * dtype.bytes(),
+            Form::Floats(dtype) | Form::Scaled(dtype, _) => count * dtype.bytes(),
             Form::Blocks(form, part) => form.bytes(part, count),
         }
     }
@@ -68,16 +75,9 @@ impl Form {
     /// The number of its dtype.
     fn blob(self) -> u32 {
         match self {
-            Form::Floats(dtype) => dtype.blob(),
+            Form::Floats(dtype) | Form::Scaled(dtype, _) => dtype.blob(),
             Form::Blocks(form, Part::Codes) => form.codes.blob(),
             Form::Blocks(form, Part::Scales | Part::Offsets) => form.float.blob(),
-        }
-    }
-
-    fn encode(self, from: DType, bytes: &[u8]) -> Result<Vec<u8>, String> {
-        match self {
-            Form::Floats(dtype) => Ok(dtype.encode(&float::decode(from, bytes)?)),
-            Form::Blocks(form, part) => form.encode(part, bytes),
         }
     }
 }
@@ -113,6 +113,91 @@ impl Blob {
         self.entries.is_empty()
     }
 
+    /// Values to multiply weights by.
+    pub(crate) fn scales(&mut self, values: Vec<f32>) -> Scales {
+        let equal = |have: &Vec<f32>| have.iter().map(|x| x.to_bits()).eq(values.iter().map(|x| x.to_bits()));
+        let place = self.scales.iter().position(equal).unwrap_or_else(|| {
+            self.scales.push(values);
+            self.scales.len() - 1
+        });
+        Scales(place)
+    }
+
+    /// Floats of a constant from an element on, as they are written.
+    fn floats(
+        &self,
+        dtype: FloatDtype,
+        scales: Option<Scales>,
+        elements: &Elements,
+        first: usize,
+        bytes: &[u8],
+    ) -> Result<Vec<u8>, String> {
+        let mut values = float::decode(elements.from, bytes)?;
+        if let Some(Scales(place)) = scales {
+            let each = elements.count / self.scales[place].len();
+            for (i, value) in values.iter_mut().enumerate() {
+                *value *= self.scales[place][(first - elements.start + i) / each];
+            }
+        }
+        Ok(dtype.encode(&values))
+    }
+
+    /// How large the file is.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end
+    }
+
+    /// Writes elements of a constant, a chunk at a time. Of blocks, the scales and offsets are computed with the codes, and kept until they are written.
+    fn write_elements(
+        &self,
+        elements: &Elements,
+        form: Form,
+        constants: &Constants<'_>,
+        beside: &mut Option<(Elements, BlockForm, Parts)>,
+        write: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let failed = |reason| Error::Constant { index: elements.index, source: io::Error::other(reason) };
+        if let (Form::Blocks(form, part @ (Part::Scales | Part::Offsets)), Some((of, as_form, parts))) =
+            (form, &*beside)
+            && (of, as_form) == (elements, &form)
+        {
+            return write(parts.get(part));
+        }
+        let end = elements.start + elements.count;
+        // Not two at a time.
+        *beside = None;
+        let mut parts = match form {
+            Form::Blocks(form, _) => Parts::of(&form, elements.count),
+            Form::Floats(_) | Form::Scaled(..) => Parts::default(),
+        };
+        for start in (elements.start..end).step_by(CHUNK) {
+            let range = start..end.min(start + CHUNK);
+            let bytes = constant(constants, elements.index, elements.from, range)?;
+            match form {
+                Form::Floats(dtype) => {
+                    write(&self.floats(dtype, None, elements, start, &bytes).map_err(failed)?)?;
+                }
+                Form::Scaled(dtype, scales) => {
+                    write(&self.floats(dtype, Some(scales), elements, start, &bytes).map_err(failed)?)?;
+                }
+                Form::Blocks(form, part) => {
+                    form.encode(&bytes, &mut parts).map_err(failed)?;
+                    if part == Part::Codes {
+                        write(&parts.codes)?;
+                    }
+                    parts.codes.clear();
+                }
+            }
+        }
+        if let Form::Blocks(form, part) = form {
+            if part != Part::Codes {
+                write(parts.get(part))?;
+            }
+            *beside = Some((*elements, form, parts));
+        }
+        Ok(())
+    }
+
     /// Writes the file.
     pub(crate) fn write(&self, constants: &Constants<'_>, path: &Path, out: &mut dyn Write) -> Result<()> {
         let io = |source| Error::Io { path: path.to_owned(), source };
@@ -121,6 +206,8 @@ impl Blob {
         header[4..8].copy_from_slice(&2u32.to_le_bytes());
         out.write_all(&header).map_err(io)?;
         let mut at = ALIGN;
+        // Codes, scales and offsets of a weight follow each other.
+        let mut beside = None;
         for entry in &self.entries {
             let padding = (entry.offset - at) as usize;
             out.write_all(&[0; ALIGN as usize][..padding]).map_err(io)?;
@@ -133,15 +220,9 @@ impl Blob {
             match &entry.data {
                 BlobData::Bytes(bytes, _) => out.write_all(bytes).map_err(io)?,
                 BlobData::Constant(elements, form) => {
-                    let end = elements.start + elements.count;
-                    for start in (elements.start..end).step_by(CHUNK) {
-                        let range = start..end.min(start + CHUNK);
-                        let bytes = constant(constants, elements.index, elements.from, range)?;
-                        let encoded = form.encode(elements.from, &bytes).map_err(|reason| {
-                            Error::Constant { index: elements.index, source: io::Error::other(reason) }
-                        })?;
-                        out.write_all(&encoded).map_err(io)?;
-                    }
+                    self.write_elements(elements, *form, constants, &mut beside, &mut |bytes| {
+                        out.write_all(bytes).map_err(io)
+                    })?;
                 }
             }
             at = entry.offset + ALIGN + entry.bytes;

@@ -20,6 +20,17 @@ impl CodeDtype {
         }
     }
 
+    /// Appends codes, of an even number of 4 bits each.
+    fn push(self, codes: &[i8], out: &mut Vec<u8>) {
+        match self {
+            CodeDtype::I8 => out.extend(codes.iter().map(|&q| q as u8)),
+            // The first of two in the low bits.
+            CodeDtype::I4 | CodeDtype::U4 => {
+                out.extend(codes.chunks_exact(2).map(|two| two[0] as u8 & 15 | (two[1] as u8) << 4))
+            }
+        }
+    }
+
     /// Its number in `weight.bin`.
     pub(crate) fn blob(self) -> u32 {
         match self {
@@ -75,36 +86,54 @@ impl BlockForm {
         }
     }
 
-    /// A part of whole blocks, little-endian.
-    pub(crate) fn encode(&self, part: Part, blocks: &[u8]) -> Result<Vec<u8>, String> {
+    /// Appends the parts of whole blocks.
+    pub(crate) fn encode(&self, blocks: &[u8], parts: &mut Parts) -> Result<(), String> {
         let len = self.quant.block_len();
-        let mut out = Vec::with_capacity(self.bytes(part, blocks.len() / self.quant.block_bytes() * len));
+        let count = blocks.len() / self.quant.block_bytes() * len;
+        parts.codes.reserve(self.bytes(Part::Codes, count));
         let mut codes = Codes::new();
         for block in blocks.chunks(self.quant.block_bytes()) {
             rustorch_quant::expand(self.quant, block, &mut codes).map_err(|error| error.to_string())?;
-            let groups = codes.q[..len].chunks_exact_mut(self.group).enumerate();
-            for (i, q) in groups {
+            for (i, q) in codes.q[..len].chunks_exact_mut(self.group).enumerate() {
                 // `Codes` has a scale for each 16.
                 let at = i * self.group / 16;
                 let affine = Affine::new(codes.scale[at], codes.min[at], self.float);
-                match part {
-                    Part::Scales => out.extend(self.float.encode(&[affine.scale])),
-                    Part::Offsets => out.extend(self.float.encode(&[affine.offset])),
-                    Part::Codes => {
-                        if affine.is_flat {
-                            q.fill(0);
-                        }
-                        match self.codes {
-                            CodeDtype::I8 => out.extend(q.iter().map(|&q| q as u8)),
-                            // The first of two in the low bits.
-                            CodeDtype::I4 | CodeDtype::U4 => out
-                                .extend(q.chunks_exact(2).map(|two| two[0] as u8 & 15 | (two[1] as u8) << 4)),
-                        }
-                    }
+                self.float.push(affine.scale, &mut parts.scales);
+                if self.has_offsets {
+                    self.float.push(affine.offset, &mut parts.offsets);
                 }
+                if affine.is_flat {
+                    q.fill(0);
+                }
+                self.codes.push(q, &mut parts.codes);
             }
         }
-        Ok(out)
+        Ok(())
+    }
+}
+
+/// Blocks apart, little-endian.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub(crate) codes: Vec<u8>,
+    scales: Vec<u8>,
+    offsets: Vec<u8>,
+}
+
+impl Parts {
+    /// Room for the scales and offsets of so many values.
+    pub(crate) fn of(form: &BlockForm, count: usize) -> Parts {
+        let room = |part| Vec::with_capacity(form.bytes(part, count));
+        let offsets = if form.has_offsets { room(Part::Offsets) } else { Vec::new() };
+        Parts { codes: Vec::new(), scales: room(Part::Scales), offsets }
+    }
+
+    pub(crate) fn get(&self, part: Part) -> &[u8] {
+        match part {
+            Part::Codes => &self.codes,
+            Part::Scales => &self.scales,
+            Part::Offsets => &self.offsets,
+        }
     }
 }
 
@@ -120,6 +149,10 @@ struct Affine {
 impl Affine {
     /// Of a group whose values are `scale * code - min`.
     fn new(scale: f32, min: f32, float: FloatDtype) -> Affine {
+        if min == 0.0 {
+            let scale = if float == FloatDtype::F16 { to_f16(scale).to_f32() } else { scale };
+            return Affine { scale, offset: 0.0, is_flat: false };
+        }
         // As they will be read: an offset beyond the range of `f16` is infinite here.
         let (scale, min, offset) = match float {
             FloatDtype::F32 => (scale, min, min / scale),

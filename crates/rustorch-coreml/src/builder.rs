@@ -93,7 +93,8 @@ pub(crate) struct Shared {
 
 /// A version of the model format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Specification {
+#[non_exhaustive]
+pub enum Specification {
     /// The first with ML Programs: macOS 12.
     #[default]
     V6,
@@ -104,7 +105,8 @@ pub(crate) enum Specification {
 }
 
 impl Specification {
-    pub(crate) fn number(self) -> i32 {
+    /// Its number.
+    pub fn number(self) -> i32 {
         match self {
             Specification::V6 => 6,
             Specification::V7 => 7,
@@ -234,6 +236,19 @@ impl Builder {
     /// A constant in `weight.bin`: elements of a constant of the graph.
     pub(crate) fn weight(&mut self, elements: Elements, dtype: FloatDtype, dims: &[usize]) -> Var {
         let offset = self.offset(elements, Form::Floats(dtype));
+        self.const_op(dtype.dtype(), dims, blob_value(offset, data_type(dtype.dtype()), dims))
+    }
+
+    /// The same, in which each slice of the first dimension is multiplied by a value.
+    pub(crate) fn scaled_weight(
+        &mut self,
+        elements: Elements,
+        dtype: FloatDtype,
+        scales: Vec<f32>,
+        dims: &[usize],
+    ) -> Var {
+        let scales = self.shared.blob.scales(scales);
+        let offset = self.offset(elements, Form::Scaled(dtype, scales));
         self.const_op(dtype.dtype(), dims, blob_value(offset, data_type(dtype.dtype()), dims))
     }
 

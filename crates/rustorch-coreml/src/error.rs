@@ -34,6 +34,27 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// There is no place for a package.
+    #[error("{} cannot be written: {source}; make the folder that it is to be in, or name one that you may write to", path.display())]
+    Unwritable {
+        /// The folder.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// The disk is full, or a limit of size is reached. Nothing is left of the package.
+    #[error(
+        "{}: {source}; the package takes {bytes} bytes, and nothing is left of it: make room, or name a folder on another disk",
+        path.display()
+    )]
+    Full {
+        /// The package.
+        path: PathBuf,
+        /// How many bytes its model and weights take.
+        bytes: u64,
+        /// What went wrong.
+        source: io::Error,
+    },
     /// Something is no package that can be read: why.
     #[error("{}: {message}", path.display())]
     Package {

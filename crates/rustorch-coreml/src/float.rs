@@ -41,6 +41,14 @@ impl FloatDtype {
         }
     }
 
+    /// Appends a value as little-endian bytes.
+    pub(crate) fn push(self, value: f32, out: &mut Vec<u8>) {
+        match self {
+            FloatDtype::F16 => out.extend(to_f16(value).to_le_bytes()),
+            FloatDtype::F32 => out.extend(value.to_le_bytes()),
+        }
+    }
+
     /// Values as little-endian bytes.
     pub(crate) fn encode(self, values: &[f32]) -> Vec<u8> {
         match self {

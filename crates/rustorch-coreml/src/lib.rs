@@ -24,9 +24,11 @@ mod options;
 mod package;
 mod proto;
 pub mod runtime;
+pub mod support;
 
 pub use admission::child;
 pub use blob::Constants;
+pub use builder::Specification;
 pub use device::{CoreMlDevice, DeviceOptions};
 pub use error::{Declined, Error, Result};
 pub use function::Function;

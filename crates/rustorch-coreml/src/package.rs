@@ -106,15 +106,21 @@ impl<'a> Package<'a> {
     /// Writes the package. The folder appears whole or not at all.
     ///
     /// # Errors
-    /// [`Error::Exists`] if something is at `path`, [`Error::Io`], or [`Error::Constant`].
+    /// [`Error::Exists`] if something is at `path`, [`Error::Unwritable`] if nothing can be, [`Error::Full`], [`Error::Io`], or [`Error::Constant`].
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         if path.symlink_metadata().is_ok() {
             return Err(Error::Exists { path: path.to_owned() });
         }
         let folder = TemporaryFolder::beside(path)?;
-        self.write_into(&folder.path)?;
-        folder.rename(path)
+        let written = self.write_into(&folder.path);
+        written.and_then(|()| folder.rename(path)).map_err(|error| match error {
+            Error::Io { source, .. } if is_full(&source) => {
+                let bytes = self.model.len() as u64 + self.blob.bytes();
+                Error::Full { path: path.to_owned(), bytes, source }
+            }
+            other => other,
+        })
     }
 
     fn write_into(&self, folder: &Path) -> Result<()> {
@@ -142,6 +148,12 @@ impl fmt::Debug for Package<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Package").field("model_bytes", &self.model.len()).field("blob", &self.blob).finish()
     }
+}
+
+/// Whether an error says that there is no room.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -213,7 +225,7 @@ impl TemporaryFolder {
         if target.file_name().is_none() {
             let source =
                 io::Error::new(io::ErrorKind::InvalidInput, "the path does not end in a folder's name");
-            return Err(Error::Io { path: target.to_owned(), source });
+            return Err(Error::Unwritable { path: target.to_owned(), source });
         }
         loop {
             let n = COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -223,7 +235,7 @@ impl TemporaryFolder {
                 Ok(()) => return Ok(TemporaryFolder { path, done: false }),
                 // Left behind by a process of the same number that was killed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                Err(source) => return Err(Error::Io { path: target.to_owned(), source }),
+                Err(source) => return Err(Error::Unwritable { path: target.to_owned(), source }),
             }
         }
     }

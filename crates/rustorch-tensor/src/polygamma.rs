@@ -34,7 +34,7 @@ impl Tensor {
     /// ```
     /// # use rustorch_tensor::Tensor;
     /// let x = Tensor::new([1.0f32, 2.5])?;
-    /// assert_eq!(x.polygamma(2)?.to_vec::<f32>()?, [-2.4041138, -0.23620509]);
+    /// assert_eq!(x.polygamma(2)?.to_vec::<f32>()?, [-2.4041138, -0.23620406]);
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     ///

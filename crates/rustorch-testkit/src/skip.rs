@@ -61,6 +61,8 @@ requirements! {
     Dxc = "dxc",
     /// Metadata of published models, which `RUSTORCH_CHAT_TEMPLATES` names the folder of.
     ChatTemplates = "chat-templates",
+    /// The environment of the oracle of Core ML's packages, which `tools/oracle/coreml/venv.sh` makes.
+    Coremltools = "coremltools",
     /// The shells that the program completes commands for.
     Shells = "shells",
     /// An ability that not every device of its family has: subgroups, timestamps, limited memory.

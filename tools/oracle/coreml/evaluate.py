@@ -57,7 +57,12 @@ def runs_of(folder, name):
 def check(package, runs):
     """What is wrong with a package: a list, empty if it is accepted."""
     model, weights, errors = oracle.read_package(str(package))
-    errors += oracle.lint(model, str(weights))
+    return errors or check_model(model, weights, runs)
+
+
+def check_model(model, weights, runs):
+    """What is wrong with a model whose weights are in a folder."""
+    errors = oracle.lint(model, str(weights))
     if errors:
         return errors
     if not has_f16(model):

@@ -9,7 +9,7 @@ How: the package is parsed with Apple's own protobuf classes, its weights with A
 MIL builder. That already checks: op exists in the opset, parameter names, dtypes, const-ness, shapes, and
 that declared output types equal the inferred ones. Every function input is replaced by a `const`, so
 coremltools' numpy `value_inference` folds the program to numbers. Ops with no value_inference
-(conv, pooling, norms, rnn, scatter, resize ...) get the independent numpy versions below.
+(conv, pooling, batch norm, silu) get the numpy versions below, where we emit them; others fail.
 State (`read_state`/`write_state`) is executed in program order. `--fp32` rewrites fp16 to fp32 first
 (the exact answer); without it fp16 ops run in numpy float16 (rounded per op).
 
@@ -112,7 +112,6 @@ def _pool(kind):
         win = _windows(np.ascontiguousarray(np.pad(_acc(x), full, constant_values=fill)), k, s, [1] * n, want)
         ax = tuple(range(2 + n, 2 + 2 * n))
         if kind == "max": y = win.max(ax)
-        elif kind == "l2": y = np.sqrt((win ** 2).sum(ax))
         else:
             ones = np.ones((1, 1, *x.shape[2:]), np.float32)
             if not _v(self.exclude_padding_from_average, False): ones = np.pad(ones, [(0, 0), (0, 0)] + pads, constant_values=1); o = ones; oe = [(0, 0), (0, 0)] + [(0, e) for e in ext]
@@ -131,178 +130,10 @@ def _batch_norm(self):
     if _v(self.beta) is not None: y = y + r(self.beta.val)
     return y.astype(x.dtype)
 
-def _instance_norm(self):
-    x = _v(self.x)
-    if x is None: return None
-    ax = tuple(range(2, x.ndim)); a = _acc(x); sh = (1, -1) + (1,) * (x.ndim - 2)
-    y = (a - a.mean(ax, keepdims=True)) / np.sqrt(a.var(ax, keepdims=True) + np.float32(_v(self.epsilon, 1e-5)))
-    if _v(self.gamma) is not None: y = y * _acc(self.gamma.val).reshape(sh)
-    if _v(self.beta) is not None: y = y + _acc(self.beta.val).reshape(sh)
-    return y.astype(x.dtype)
-
 def _silu(self):
     x = _v(self.x)
     if x is None: return None
     a = _acc(x); return (a / (1 + np.exp(-a))).astype(x.dtype)
-
-def _d2s(self):                               # DCR order
-    x = _v(self.x)
-    if x is None: return None
-    b = int(self.block_size.val); n, c, h, w = x.shape
-    return x.reshape(n, b, b, c // b // b, h, w).transpose(0, 3, 4, 1, 5, 2).reshape(n, c // b // b, h * b, w * b)
-
-def _s2d(self):
-    x = _v(self.x)
-    if x is None: return None
-    b = int(self.block_size.val); n, c, h, w = x.shape
-    return x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4).reshape(n, c * b * b, h // b, w // b)
-
-def _pixel_shuffle(self):                     # CRD order
-    x = _v(self.x)
-    if x is None: return None
-    b = int(self.upscale_factor.val); n, c, h, w = x.shape
-    return x.reshape(n, c // b // b, b, b, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, c // b // b, h * b, w * b)
-
-def _pixel_unshuffle(self):
-    x = _v(self.x)
-    if x is None: return None
-    b = int(self.downscale_factor.val); n, c, h, w = x.shape
-    return x.reshape(n, c, h // b, b, w // b, b).transpose(0, 1, 3, 5, 2, 4).reshape(n, c * b * b, h // b, w // b)
-
-def _one_hot(self):
-    i = _v(self.indices)
-    if i is None: return None
-    depth = int(_v(self.one_hot_vector_size)); on, off = _v(self.on_value, 1), _v(self.off_value, 0)
-    m = np.asarray(i)[..., None] == np.arange(depth)
-    y = np.where(m, on, off); ax = int(_v(self.axis, -1))
-    y = np.moveaxis(y, -1, ax)
-    return y.astype(types.nptype_from_builtin(self.type_inference().get_primitive()))
-
-def _gather_nd(self):
-    x, i = _v(self.x), _v(self.indices)
-    if x is None or i is None: return None
-    bd = int(_v(getattr(self, "batch_dims", None), 0)); i = np.asarray(i).astype(np.int64)
-    if bd == 0: return x[tuple(np.moveaxis(i, -1, 0))]
-    flat = [x[b][tuple(np.moveaxis(i[b], -1, 0))] for b in np.ndindex(*x.shape[:bd])]
-    return np.stack(flat).reshape(*x.shape[:bd], *flat[0].shape)
-
-_UPD = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum, "min": np.minimum}
-def _scatter_into(out, idx, upd, mode):
-    if mode == "update": out[idx] = upd
-    else: _UPD[mode].at(out, idx, upd)
-    return out
-
-def _scatter_nd(self):
-    d, i, u = _v(self.data), _v(self.indices), _v(self.updates)
-    if d is None or i is None or u is None: return None
-    return _scatter_into(d.copy(), tuple(np.moveaxis(np.asarray(i), -1, 0)), u, _v(self.mode, "add"))
-
-def _scatter(self):
-    d, i, u = _v(self.data), _v(self.indices), _v(self.updates)
-    if d is None or i is None or u is None: return None
-    ax = int(_v(self.axis, 0)) % d.ndim; i = np.asarray(i); o = np.moveaxis(d.copy(), ax, 0)
-    uu = np.moveaxis(u, range(ax, ax + i.ndim), range(i.ndim)) if i.ndim else u
-    return np.moveaxis(_scatter_into(o, i, uu, _v(self.mode, "add")), 0, ax)
-
-def _reshape_like(self): return None
-def _crop(self):
-    x = _v(self.x)
-    if x is None: return None
-    (t, b), (l, r) = self.crop_height.val, self.crop_width.val
-    return x[..., t:x.shape[-2] - b, l:x.shape[-1] - r]
-
-def _up_nearest(self):
-    x = _v(self.x)
-    if x is None: return None
-    sh, sw = float(_v(self.scale_factor_height, 1)), float(_v(self.scale_factor_width, 1)); H, W = self.type_inference().get_shape()[-2:]
-    ih = np.minimum((np.arange(H) / sh).astype(int), x.shape[-2] - 1); iw = np.minimum((np.arange(W) / sw).astype(int), x.shape[-1] - 1)
-    return x[..., ih, :][..., iw]
-
-def _lerp(x, axis, pos):
-    n = x.shape[axis]; pos = np.clip(pos, 0, n - 1); lo = np.floor(pos).astype(int); hi = np.minimum(lo + 1, n - 1)
-    sh = [1] * x.ndim; sh[axis] = -1; t = (pos - lo).astype(np.float32).reshape(sh)
-    return np.take(x, lo, axis) * (1 - t) + np.take(x, hi, axis) * t
-
-def _up_bilinear(self):
-    x = _v(self.x)
-    if x is None: return None
-    out = self.type_inference().get_shape()[-2:]; ac = bool(_v(self.align_corners, True))
-    hp = bool(_v(getattr(self, "half_pixel_centers", None), not ac)); y = _acc(x)
-    for a, (o, f) in zip((-2, -1), zip(out, (self.scale_factor_height, self.scale_factor_width))):
-        n = x.shape[a]; sc = float(_v(f, 1)); j = np.arange(o)
-        pos = j * ((n - 1) / max(o - 1, 1)) if ac else ((j + .5) / sc - .5 if hp else j / sc)
-        y = _lerp(y, a % x.ndim, pos)
-    return y.astype(x.dtype)
-
-def _resize_bilinear(self):
-    x = _v(self.x)
-    if x is None: return None
-    m = _v(self.sampling_mode, "DEFAULT"); y = _acc(x)
-    for a, t in zip((-2, -1), (self.target_size_height, self.target_size_width)):
-        o, n = int(_v(t, x.shape[a])), x.shape[a]; j = np.arange(o)
-        if m in ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS"): pos = j * ((n - 1) / (o - 1)) if o > 1 else j * 0.0
-        elif m == "UNALIGN_CORNERS": pos = (j + .5) * n / o - .5
-        elif m == "OFFSET_CORNERS": pos = j * ((n - 1) / (o - 1)) if o > 1 else (j * 0.0 + (n - 1) / 2)
-        else: pos = j * ((n - n / o) / (o - 1)) if o > 1 else j * 0.0
-        y = _lerp(y, a % x.ndim, pos)
-    return y.astype(x.dtype)
-
-def _resize_nearest(self):
-    x = _v(self.x)
-    if x is None: return None
-    H, W = self.type_inference().get_shape()[-2:]
-    ih = np.minimum((np.arange(H) * (x.shape[-2] / H)).astype(int), x.shape[-2] - 1); iw = np.minimum((np.arange(W) * (x.shape[-1] / W)).astype(int), x.shape[-1] - 1)
-    return x[..., ih, :][..., iw]
-
-_ACT = {"sigmoid": lambda a: 1 / (1 + np.exp(-a)), "tanh": np.tanh, "relu": lambda a: np.maximum(a, 0),
-        "linear": lambda a: a, "sigmoid_hard": lambda a: np.clip(0.2 * a + 0.5, 0, 1)}
-
-def _lstm(self):
-    x, h0, c0 = _v(self.x), _v(self.initial_h), _v(self.initial_c)
-    if x is None or h0 is None or c0 is None: return None
-    ra, ca, a = (_ACT[_v(p, dflt)] for p, dflt in ((self.recurrent_activation, "sigmoid"), (self.cell_activation, "tanh"), (self.activation, "tanh")))
-    clip, H = _v(self.clip), self.weight_hh.val.shape[1]
-    def run(xs, h, c, wi, wh, b, p):
-        ys = []
-        for t in xs:
-            z = t @ wi.T + h @ wh.T + (0 if b is None else b)
-            if clip is not None: z = np.clip(z, -clip, clip)
-            i, f, o, g = np.split(z, 4, -1)                                # ifoz
-            pi, pf, po = (0, 0, 0) if p is None else np.split(p, 3)
-            i, f = ra(i + pi * c), ra(f + pf * c); c = f * c + i * ca(g); o = ra(o + po * c); h = o * a(c); ys.append(h)
-        return np.stack(ys), h, c
-    dirn = _v(self.direction, "forward"); X = _acc(x); seq = bool(_v(self.output_sequence, False)); w = lambda v: None if _v(v) is None else _acc(v.val)
-    fw = (w(self.weight_ih), w(self.weight_hh), w(self.bias), w(self.peephole))
-    if dirn == "bidirectional":
-        bw = (w(self.weight_ih_back), w(self.weight_hh_back), w(self.bias_back), w(self.peephole_back))
-        y1, h1, c1 = run(X, _acc(h0)[:, :H], _acc(c0)[:, :H], *fw); y2, h2, c2 = run(X[::-1], _acc(h0)[:, H:], _acc(c0)[:, H:], *bw)
-        y, h, c = np.concatenate([y1, y2[::-1]], -1), np.concatenate([h1, h2], -1), np.concatenate([c1, c2], -1)
-    else:
-        y, h, c = run(X if dirn == "forward" else X[::-1], _acc(h0), _acc(c0), *fw)
-        if dirn == "reverse": y = y[::-1]
-    y = y if seq else h[None]
-    return tuple(np.ascontiguousarray(v).astype(x.dtype) for v in (y, h, c))
-
-def _gru(self):                               # rzo gates per MIL docs: weight = [r | o | z]; h' = (1-z)*o + z*h
-    x, h = _v(self.x), _v(self.initial_h)
-    if x is None or h is None: return None
-    ra, a = _ACT[_v(self.recurrent_activation, "sigmoid")], _ACT[_v(self.activation, "tanh")]
-    wi, wh, b = self.weight_ih.val, self.weight_hh.val, _v(self.bias); H = wh.shape[1]; b = np.zeros(3 * H, x.dtype) if b is None else b
-    bh = _v(getattr(self, "input_bias", None)); dirn = _v(self.direction, "forward"); ys = []
-    for t in (x if dirn == "forward" else x[::-1]):
-        xi = t @ wi.T + (0 if bh is None else bh); hh = h @ wh.T + b
-        r = ra(xi[:, :H] + hh[:, :H]); o = a(xi[:, H:2 * H] + r * hh[:, H:2 * H]); z = ra(xi[:, 2 * H:] + hh[:, 2 * H:])
-        h = (1 - z) * o + z * h; ys.append(h)
-    y = np.stack(ys); y = y if dirn == "forward" else y[::-1]
-    return (y if _v(self.output_sequence, False) else h[None]).astype(x.dtype), h.astype(x.dtype)
-
-def _rnn(self):
-    x, h = _v(self.x), _v(self.initial_h)
-    if x is None or h is None: return None
-    a = _ACT[_v(self.activation, "tanh")]; b = _v(self.bias, 0); dirn = _v(self.direction, "forward"); ys = []
-    for t in (x if dirn == "forward" else x[::-1]): h = a(t @ self.weight_ih.val.T + h @ self.weight_hh.val.T + b); ys.append(h)
-    y = np.stack(ys); y = y if dirn == "forward" else y[::-1]
-    return (y if _v(self.output_sequence, False) else h[None]).astype(x.dtype), h.astype(x.dtype)
 
 def _materialized(self): return self.materialized_val_inference()
 
@@ -312,12 +143,8 @@ def _fix_numpy_bool():
     old = Var.val.fget
     Var.val = property(lambda self: bool(v) if isinstance(v := old(self), np.bool_) else v)
 
-EXTRA = dict(conv=_conv, conv_transpose=_conv_transpose, max_pool=_pool("max"), avg_pool=_pool("avg"), l2_pool=_pool("l2"),
-             batch_norm=_batch_norm, instance_norm=_instance_norm, silu=_silu, depth_to_space=_d2s, space_to_depth=_s2d,
-             pixel_shuffle=_pixel_shuffle, pixel_unshuffle=_pixel_unshuffle, one_hot=_one_hot, gather_nd=_gather_nd,
-             scatter_nd=_scatter_nd, scatter=_scatter, crop=_crop, upsample_nearest_neighbor=_up_nearest,
-             upsample_bilinear=_up_bilinear, resize_bilinear=_resize_bilinear, resize_nearest_neighbor=_resize_nearest,
-             lstm=_lstm, gru=_gru, rnn=_rnn)
+# `test_evaluators.py` compares each with ONNX Runtime.
+EXTRA = dict(conv=_conv, conv_transpose=_conv_transpose, max_pool=_pool("max"), avg_pool=_pool("avg"), batch_norm=_batch_norm, silu=_silu)
 
 def install_extra():
     """Give every op class that lacks value_inference one; return names that still cannot be evaluated."""
@@ -328,7 +155,7 @@ def install_extra():
             if hasattr(cls, "materialized_val_inference"): cls.value_inference = _materialized
             elif name in EXTRA: cls.value_inference = EXTRA[name]
             else: missing.add(name)
-    return missing - {"read_state", "while_loop"}
+    return missing - {"read_state"}
 
 # ------------------------------------------------------------------ package reading and lint
 IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_@]*$")
@@ -451,20 +278,6 @@ def run_block(b, ctx, state, trace):
             ctx.register_var_with_name(op.outputs[0].name, mb.identity(x=state[name(op, "input")])); continue
         if op.type == "write_state":
             state[name(op, "input")] = ctx.get_var_from_name(name(op, "data")); continue
-        if op.type == "cond":
-            blk = op.blocks[0 if bool(ctx.get_var_from_name(name(op, "pred")).val) else 1]; run_block(blk, ctx, state, trace)
-            for o, n in zip(op.outputs, blk.outputs): ctx.name_to_var[o.name] = ctx.get_var_from_name(n)
-            continue
-        if op.type == "while_loop":
-            vs = [ctx.get_var_from_name(a.name) for a in op.inputs["loop_vars"].arguments]; test, body = op.blocks
-            for _ in range(100_000):
-                for i, v in zip(test.inputs, vs): ctx.name_to_var[i.name] = v
-                run_block(test, ctx, state, trace)
-                if not bool(ctx.get_var_from_name(test.outputs[0]).val): break
-                for i, v in zip(body.inputs, vs): ctx.name_to_var[i.name] = v
-                run_block(body, ctx, state, trace); vs = [ctx.get_var_from_name(n) for n in body.outputs]
-            for o, v in zip(op.outputs, vs): ctx.name_to_var[o.name] = v
-            continue
         try: L._load_operation(ctx, op)
         except Exception as e:
             raise RuntimeError(f"op {op.type} -> {[o.name for o in op.outputs]}: {type(e).__name__}: {e}") from e

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Asks coremltools about every case of rustorch-coreml: writes the packages, checks and evaluates them, compares with the CPU's results, and if all
+# Asks coremltools about every case of rustorch-coreml: compares its evaluators with ONNX Runtime, damages packages and expects it to notice, writes the packages, checks and evaluates them, compares with the CPU's results, and if all
 # are accepted writes their digests to crates/rustorch-coreml/tests/fixtures/accepted.json.
 #
 #   RUSTORCH_COREML_VENV=FOLDER tools/oracle/coreml/run.sh [--sample]
@@ -23,6 +23,7 @@ if [ -n "${RUSTORCH_PROGRAMS:-}" ]; then
     program=("$RUSTORCH_PROGRAMS/rustorch-cli")
 fi
 "${oracle_cases[@]}" "$folder/cases"
+"$python" -W ignore tools/oracle/coreml/test_evaluators.py
 "$python" -W ignore tools/oracle/coreml/test_oracle.py "$folder/cases"
 models=../shared/data/models
 # Of block types that llama.cpp's roundings of activations choose the same tokens for.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Show that damaged packages are not accepted: each kind of damage, done to a package that is, has to be noticed.
+"""Show that damaged packages are not accepted: each kind of damage, done to a package that is, has to be noticed. So has another value of each constant
+parameter of each operation, in some package.
 
     test_oracle.py FOLDER
 
@@ -148,6 +149,86 @@ MANIFEST = {
 }
 
 
+def changed(value):
+    """Another value of a constant parameter: of each element if it holds booleans, else of the first."""
+    value = np.asarray(value)
+    if value.dtype.kind == "U":
+        return str(value) + "_other"
+    if value.dtype.kind == "b":
+        return ~value
+    other = value.copy().reshape(-1)
+    other[0] = 0 if np.isinf(other[0]) else other[0] * 3 + 1
+    return other.reshape(value.shape)
+
+
+def immediate(constant, value):
+    """Has a constant of the program hold a value."""
+    held = constant.attributes["val"]
+    held.immediateValue.Clear()
+    tensor = held.immediateValue.tensor
+    if isinstance(value, str):
+        tensor.strings.values.append(value)
+    elif value.dtype.kind == "b":
+        tensor.bools.values.extend(value.ravel().tolist())
+    elif value.dtype == np.float32:
+        tensor.floats.values.extend(value.ravel().tolist())
+    elif value.dtype == np.int32:
+        tensor.ints.values.extend(value.ravel().tolist())
+    else:
+        tensor.bytes.values = value.tobytes()
+
+
+def parameters(model):
+    """Where constants are given to operations: an index, a parameter's name, the number among arguments of that name, the constant's index."""
+    operations = block_of(model).operations
+    constants = {op.outputs[0].name: i for i, op in enumerate(operations) if op.type == "const"}
+    for i, op in enumerate(operations):
+        for name, value in op.inputs.items():
+            for number, argument in enumerate(value.arguments):
+                if argument.name in constants:
+                    yield i, name, number, constants[argument.name]
+
+
+def with_changed_parameter(model, weights, place):
+    """A copy of a model in which one operation has another constant for a parameter, and the others the same ones."""
+    at, name, number, constant = place
+    damaged = type(model)()
+    damaged.CopyFrom(model)
+    block = block_of(damaged)
+    other = type(block.operations[0])()
+    other.CopyFrom(block.operations[constant])
+    context = oracle.L.TranscriptionContext(str(weights))
+    immediate(other, changed(oracle.L._load_value(context, other.attributes["val"])))
+    other.outputs[0].name = "damaged_0"
+    block.operations[at].inputs[name].arguments[number].name = "damaged_0"
+    block.operations.insert(at, other)
+    return damaged
+
+
+# How many packages are tried for a parameter.
+TRIES = 60
+
+
+def unnoticed_parameters(folder):
+    """Parameters of operations, (operation, name), of which another value is noticed in no package; and how many there are."""
+    tried, seen = {}, set()
+    for path in sorted(folder.glob("*.mlpackage")):
+        name = path.stem
+        model, weights, _ = oracle.read_package(str(path))
+        if "main" not in model.mlProgram.functions:
+            continue
+        runs = None
+        for place in parameters(model):
+            key = (block_of(model).operations[place[0]].type, place[1])
+            if key in seen or tried.get(key, 0) >= TRIES:
+                continue
+            tried[key] = tried.get(key, 0) + 1
+            runs = runs or evaluate.runs_of(folder, name)
+            if evaluate.check_model(with_changed_parameter(model, weights, place), weights, runs):
+                seen.add(key)
+    return sorted(set(tried) - seen), len(tried)
+
+
 def noticed(folder, name, change):
     """Whether a package with a change is refused."""
     with tempfile.TemporaryDirectory() as place:
@@ -183,7 +264,11 @@ def main():
     for what in unnoticed:
         print(f"not noticed: {what}")
     print(f"{len(damage) - len(unnoticed)} of {len(damage)} kinds of damage noticed")
-    return 1 if unnoticed else 0
+    without, count = unnoticed_parameters(folder)
+    for kind, parameter in without:
+        print(f"not noticed: another {parameter} of {kind}")
+    print(f"another value noticed of {count - len(without)} of {count} parameters of operations")
+    return 1 if unnoticed or without else 0
 
 
 if __name__ == "__main__":

@@ -7,6 +7,6 @@ venv=${RUSTORCH_COREML_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/rustorch/coreml-ven
 if [ ! -x "$venv/bin/python" ]; then
     python3 -m venv "$venv" >&2
 fi
-"$venv/bin/python" -c 'import coremltools, numpy' 2>/dev/null ||
+"$venv/bin/python" -c 'import coremltools, numpy, onnx, onnxruntime' 2>/dev/null ||
     timeout 600 "$venv/bin/pip" install --quiet -r requirements.txt >&2
 echo "$venv/bin/python"

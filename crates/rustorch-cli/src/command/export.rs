@@ -34,7 +34,7 @@ fn coreml(args: &CoremlArgs) -> Result<(), Failure> {
         LanguageModel::from_file(file, &mut |_, _| {}).map_err(|error| Failure::Model(error.to_string()))?;
     // ggml's roundings have no form in Core ML.
     model.set_numerics(Numerics::F32);
-    memory::check_context(&model, args.context)?;
+    memory::check_context(&model, args.context, "--context")?;
     let tokens: Vec<usize> = [1].into_iter().chain(prompts).collect();
     let programs = model.model().capture_static(args.context, &tokens).map_err(|error| {
         Failure::Model(format!("this model has no graph that is right for every position: {error}"))

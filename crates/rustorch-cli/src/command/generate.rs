@@ -92,7 +92,7 @@ fn session(args: &RunArgs, model: &Arc<LanguageModel>) -> Result<Session, Failur
 pub(crate) fn context_size(model: &LanguageModel, asked: usize) -> Result<usize, Failure> {
     let trained = model.model().config().context;
     let size = if asked == 0 { trained } else { asked };
-    memory::check_context(model, size)?;
+    memory::check_context(model, size, "--ctx-size")?;
     if size > trained {
         output::note(format_args!(
             "warning: the model was trained on contexts of {trained} tokens, not {size}"

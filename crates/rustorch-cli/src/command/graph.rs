@@ -16,7 +16,7 @@ pub(crate) fn run(args: &GraphArgs) -> Result<(), Failure> {
     let file = model::open(&args.model)?;
     let model =
         LanguageModel::from_file(file, &mut |_, _| {}).map_err(|error| Failure::Model(error.to_string()))?;
-    memory::check_context(&model, args.ctx_size)?;
+    memory::check_context(&model, args.ctx_size, "--ctx-size")?;
     check_prompt(args.prompt, args.ctx_size)?;
     let cache = model.model().new_cache(args.ctx_size)?;
     let capture = |tokens: usize| capture(&model, &cache, tokens);

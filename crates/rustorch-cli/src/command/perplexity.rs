@@ -42,7 +42,7 @@ pub(crate) fn chunks(args: &TextArgs, model: &LanguageModel) -> Result<Chunks, F
 
 /// Refuses a length of chunks that memory does not hold, and tells of one that the model does not know.
 fn check(model: &LanguageModel, context: usize) -> Result<(), Failure> {
-    memory::check_context(model, context)?;
+    memory::check_context(model, context, "--ctx-size")?;
     let trained = model.model().config().context;
     if context > trained {
         output::note(format_args!(

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let executor = &backend.executor;
     executor.scope(|| {
         let model = model::load(&args.model, &backend, &args.device)?;
-        memory::check_context(&model, args.ctx_size)?;
+        memory::check_context(&model, args.ctx_size, "--ctx-size")?;
         let cache = model.model().new_cache(args.ctx_size)?;
         let prompt = args.prompt.unwrap_or(PROMPT.min(args.ctx_size));
         let explained = |tokens: usize| {

@@ -1,6 +1,6 @@
 //! `export`: models for other runtimes. That a package decodes what llama.cpp does is asked of coremltools, by `tools/oracle/coreml/run.sh`.
 
-use crate::common::{MODEL, fail, succeed, succeed_json};
+use crate::common::{MODEL, fail, run, succeed, succeed_json, with_metadata};
 use std::fs;
 use std::path::Path;
 
@@ -76,6 +76,90 @@ fn nothing_is_overwritten() {
     let path = folder.path().to_str().unwrap();
     fail(&["export", "coreml", "-m", MODEL, "-o", path, "-c", "64"], 2, &["exists; remove it"]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// A limit of the size of files, which is reached in the middle of `weight.bin` as a full disk is.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_package_that_has_no_room_leaves_nothing() {
+    use std::os::unix::process::CommandExt;
+    let folder = tempfile::tempdir().unwrap();
+    let package = folder.path().join("model.mlpackage");
+    let export = |limit: u64| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rustorch-cli"));
+        command.args(["export", "coreml", "-m", MODEL, "-c", "64", "-o", package.to_str().unwrap()]);
+        // SAFETY: both calls are system calls that may be made between `fork` and `exec`, and change the child process only.
+        unsafe {
+            command.pre_exec(move || {
+                let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+                libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+                match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            });
+        }
+        command.output().unwrap()
+    };
+    let run = export(300_000);
+    let error = String::from_utf8(run.stderr).unwrap();
+    assert!(!run.status.success());
+    for part in [package.to_str().unwrap(), "File too large", " bytes, and nothing is left of it: make room"]
+    {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    // As large as it says, it has room.
+    assert!(export(100_000_000).status.success());
+    assert!(weights(&package) > 300_000);
+}
+
+#[test]
+fn a_context_beyond_the_model_and_places_that_cannot_be_written_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let package = folder.path().join("model.mlpackage");
+    let shown = package.to_str().unwrap();
+    fail(&["export", "coreml", "-m", MODEL, "-o", shown, "-c", "1000000000"], 2, &["--context"]);
+    let nowhere = package.join("inside.mlpackage");
+    let nowhere = nowhere.to_str().unwrap();
+    fail(&["export", "coreml", "-m", MODEL, "-o", nowhere, "-c", "64"], 1, &["make the folder", nowhere]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn all_operations_without_a_form_are_listed() {
+    use rustorch::gguf::Value;
+    let (folder, model) = with_metadata(&[
+        ("llama.rope.scaling.type", Value::from("yarn")),
+        ("llama.rope.scaling.factor", Value::F32(4.0)),
+        ("llama.rope.scaling.original_context_length", Value::U32(64)),
+    ]);
+    let package = folder.path().join("model.mlpackage");
+    let args = [
+        "export",
+        "coreml",
+        "-m",
+        model.to_str().unwrap(),
+        "-o",
+        package.to_str().unwrap(),
+        "-c",
+        "64",
+        "--prompt",
+        "4",
+    ];
+    let run = run(&args);
+    let layers =
+        succeed_json(&["inspect", MODEL, "--json"])["metadata"]["llama.block_count"].as_u64().unwrap();
+    // Of queries and keys, in each layer of each function.
+    for function in ["decode", "prompt_4"] {
+        let lines = run.err.lines().filter(|line| {
+            line.trim_start().starts_with(&format!("{function}, node "))
+                && line.contains("rope: has a form only if there is no YaRN")
+        });
+        assert_eq!(lines.count() as u64, 2 * layers, "{}", run.err);
+    }
+    assert_ne!(run.code, 0);
+    assert!(!package.exists());
 }
 
 #[test]

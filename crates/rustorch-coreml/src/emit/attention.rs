@@ -2,6 +2,7 @@
 
 use super::{Emit, Emitter, MAX_MADE};
 use crate::builder::{Data, Var};
+use crate::support::Condition;
 use rustorch_core::{Attention, CachedAttention, DType, Node};
 
 /// The shape of an attention.
@@ -38,13 +39,13 @@ impl Heads {
 impl Emitter<'_> {
     pub(super) fn attention(&mut self, op: &Attention, node: &Node) -> Emit {
         if op.lse {
-            return Err("the log-sum-exp is for gradients; capture the function without them".into());
+            return Err(Condition::NoLogSumExp.into());
         }
         if op.dropout.is_some() {
-            return Err("dropout draws random numbers; switch the model to evaluation first".into());
+            return Err(Condition::NoDropout.into());
         }
         if op.rounds_to_f16(node.args[0].dtype, node.args[1].dtype) {
-            return Err(super::GGML.into());
+            return Err(Condition::ExactNumerics.into());
         }
         let (q, k, v) = (self.arg(node, 0)?, self.arg(node, 1)?, self.arg(node, 2)?);
         // A cache of fewer bits than the queries.
@@ -83,10 +84,10 @@ impl Emitter<'_> {
     pub(super) fn cached_attention(&mut self, op: &CachedAttention, node: &Node) -> Emit {
         let op = &op.attention;
         if op.lse {
-            return Err("the log-sum-exp is for gradients; capture the function without them".into());
+            return Err(Condition::NoLogSumExp.into());
         }
         if op.rounds_to_f16(node.args[0].dtype, node.args[1].dtype) {
-            return Err(super::GGML.into());
+            return Err(Condition::ExactNumerics.into());
         }
         let (q, k, v) = (self.arg(node, 0)?, self.arg(node, 1)?, self.arg(node, 2)?);
         let (k, v) = (self.float_as(&k, q.dtype), self.float_as(&v, q.dtype));
@@ -94,7 +95,7 @@ impl Emitter<'_> {
         let scores = self.scores(op, &q, &k, &heads);
         let (m, n) = (heads.m, heads.n);
         if m > MAX_MADE || n > MAX_MADE {
-            return Err(format!("its mask of {m} x {n} is too large").into());
+            return Err(Condition::MadeConstant.into());
         }
         // Query `i` is at `position + i`.
         let position = self.index_arg(node, 3, n)?;
@@ -106,7 +107,7 @@ impl Emitter<'_> {
         let at = self.bin("add", &rows, &position);
         let mut sees = self.b.op("less_equal", &[("x", &columns), ("y", &at)], DType::Bool, &[m, n]);
         if let Some(window) = op.window {
-            let window = i32::try_from(window.min(n + m)).map_err(|_| "a window that does not fit i32")?;
+            let window = i32::try_from(window.min(n + m)).map_err(|_| Condition::MadeConstant)?;
             let window = self.int(window);
             let end = self.bin("add", &columns, &window);
             let is_near = self.b.op("greater", &[("x", &end), ("y", &at)], DType::Bool, &[m, n]);

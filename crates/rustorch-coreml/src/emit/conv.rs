@@ -2,36 +2,48 @@
 
 use super::{Emit, Emitter, small};
 use crate::builder::Var;
+use crate::support::Condition;
 use rustorch_core::{Conv, ConvBackwardData, ConvParams, Node};
 
 impl Emitter<'_> {
     pub(super) fn conv(&mut self, op: &Conv, node: &Node) -> Emit {
-        let (x, weight) = (self.arg(node, 0)?, self.arg(node, 1)?);
+        let x = self.arg(node, 0)?;
+        if op.activation.is_none()
+            && let Some((weight, bias)) = self.folded(node)?
+        {
+            return self.convolution("conv", &op.params, &x, &weight, Some(bias), node);
+        }
+        let (weight, bias) = (self.arg(node, 1)?, self.optional_arg(node, 2)?);
         if !weight.is_const && op.params.dilation.iter().any(|&step| step != 1) {
-            return Err("Core ML has no dilated convolution whose weight is computed".into());
+            return Err(Condition::DilatedWeightIsConstant.into());
         }
-        let y = self.convolution("conv", &op.params, &x, &weight, node)?;
-        match op.activation {
-            Some(activation) => self.unary(activation, &y),
-            None => Ok(y),
-        }
+        let y = self.convolution("conv", &op.params, &x, &weight, bias, node)?;
+        self.activated(op.activation, y)
     }
 
     pub(super) fn conv_transpose(&mut self, op: &ConvBackwardData, node: &Node) -> Emit {
         let (x, weight) = (self.arg(node, 0)?, self.arg(node, 1)?);
         if !weight.is_const {
-            return Err("Core ML has no transposed convolution whose weight is computed".into());
+            return Err(Condition::WeightIsConstant.into());
         }
         for (axis, &len) in op.size.iter().enumerate() {
             if op.params.input_len(axis, x.dims[axis + 2], weight.dims[axis + 2]) != Some(len) {
-                return Err("a transposed convolution with output padding is not built".into());
+                return Err(Condition::NoOutputPadding.into());
             }
         }
-        self.convolution("conv_transpose", &op.params, &x, &weight, node)
+        let bias = self.optional_arg(node, 2)?;
+        self.convolution("conv_transpose", &op.params, &x, &weight, bias, node)
     }
 
-    fn convolution(&mut self, ty: &str, params: &ConvParams, x: &Var, weight: &Var, node: &Node) -> Emit {
-        let bias = self.optional_arg(node, 2)?;
+    fn convolution(
+        &mut self,
+        ty: &str,
+        params: &ConvParams,
+        x: &Var,
+        weight: &Var,
+        bias: Option<Var>,
+        node: &Node,
+    ) -> Emit {
         let padding: Vec<usize> =
             params.padding.iter().flat_map(|&(before, after)| [before, after]).collect();
         small(params.stride.iter().chain(&params.dilation).chain(&padding).copied())?;

@@ -1,19 +1,15 @@
 //! Lookups, concatenation, padding, triangles.
 
-use super::{Emit, Emitter, MAX_MADE, range};
-use crate::builder::{Data, Specification, Var};
+use super::{Emit, Emitter, MAX_MADE, Reason, range};
+use crate::builder::{Data, Var};
+use crate::support::Condition;
 use rustorch_core::{Concat, DType, Gather, Node, Pad, SliceUpdate, Tri};
-
-const BOOLEANS: &str = "of booleans is not built; cast to i32";
 
 impl Emitter<'_> {
     /// Slices along an axis, chosen by indices.
     pub(super) fn take(&mut self, node: &Node, axis: usize) -> Emit {
         let x = self.arg(node, 0)?;
         let indices = self.index_arg(node, 1, x.dims[axis])?;
-        if x.dtype == DType::Bool {
-            return Err(BOOLEANS.into());
-        }
         let y = self.take_along(&x, &indices, axis);
         // Ids without dimensions have one here.
         let dims = self.result_dims(node, 0);
@@ -41,9 +37,6 @@ impl Emitter<'_> {
     pub(super) fn gather(&mut self, op: &Gather, node: &Node) -> Emit {
         let mut x = self.arg(node, 0)?;
         let indices = self.index_arg(node, 1, x.dims[op.axis])?;
-        if x.dtype == DType::Bool {
-            return Err(BOOLEANS.into());
-        }
         // MIL has the index as large as the tensor outside the axis.
         for i in 0..x.ndim() {
             if i != op.axis {
@@ -74,9 +67,6 @@ impl Emitter<'_> {
     /// Elements along an axis in place of others, from a place on that is data.
     pub(super) fn slice_update(&mut self, op: &SliceUpdate, node: &Node) -> Emit {
         let (x, update) = (self.arg(node, 0)?, self.arg(node, 1)?);
-        if !x.dtype.is_float() {
-            return Err("of integers and booleans is not built".into());
-        }
         let update = if update.dtype == x.dtype { update } else { self.cast(&update, x.dtype)? };
         let start = self.index_arg(node, 2, x.dims[op.axis])?;
         let (zero, last) = (self.int(0), self.b.int(x.dims[op.axis] - update.dims[op.axis]));
@@ -87,7 +77,6 @@ impl Emitter<'_> {
         let (before, after) = (vec![0; op.axis], vec![0; x.ndim() - op.axis - 1]);
         let begin = self.place(&before, &start, &after);
         let end = self.place(&x.dims[..op.axis], &stop, &x.dims[op.axis + 1..]);
-        self.b.requires(Specification::V9);
         let inputs = [("x", &x), ("update", &update), ("begin", &begin), ("end", &end)];
         Ok(self.b.op("slice_update", &inputs, x.dtype, &x.dims))
     }
@@ -107,9 +96,6 @@ impl Emitter<'_> {
 
     pub(super) fn pad(&mut self, op: &Pad, node: &Node) -> Emit {
         let x = self.arg(node, 0)?;
-        if !x.dtype.is_float() {
-            return Err("MIL pads floats only; cast to f32".into());
-        }
         if op.widths.is_empty() {
             return Ok(x);
         }
@@ -139,7 +125,7 @@ impl Emitter<'_> {
     /// A constant matrix of booleans.
     pub(super) fn mask(&mut self, rows: usize, columns: usize, at: impl Fn(usize, usize) -> bool) -> Emit {
         if rows * columns > MAX_MADE {
-            return Err(format!("its mask of {rows} x {columns} is too large for a constant").into());
+            return Err(Reason::Unmet(Condition::MadeConstant, format!("a mask of {rows} x {columns}")));
         }
         let values = (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j)));
         let values = values.map(|(i, j)| at(i, j)).collect();

@@ -3,17 +3,15 @@
 use super::{Emit, Emitter, MAX_MADE, known};
 use crate::builder::Var;
 use crate::layout;
+use crate::support::Condition;
 use rustorch_core::{MatMul, Node};
 
 impl Emitter<'_> {
     pub(super) fn matmul(&mut self, op: &MatMul, node: &Node) -> Emit {
         let (a, transpose_a) = self.matrix(node, 0)?;
         let (b, transpose_b) = self.matrix(node, 1)?;
-        if !a.dtype.is_float() {
-            return Err("a matmul of integers is not built; cast to f32".into());
-        }
         if node.args[0].dtype != node.args[1].dtype && op.numerics.rounds_activations() {
-            return Err(super::GGML.into());
+            return Err(Condition::ExactNumerics.into());
         }
         // A weight of fewer bits.
         let b = self.float_as(&b, a.dtype);
@@ -22,10 +20,7 @@ impl Emitter<'_> {
         if let Some(bias) = self.optional_arg(node, 2)? {
             y = self.bin("add", &y, &bias);
         }
-        match op.activation {
-            Some(activation) => self.unary(activation, &y),
-            None => Ok(y),
-        }
+        self.activated(op.activation, y)
     }
 
     pub(super) fn product(

@@ -3,6 +3,7 @@
 mod attention;
 mod border;
 mod conv;
+mod fold;
 mod index;
 mod matmul;
 mod norm;
@@ -18,13 +19,16 @@ use crate::builder::{self, Builder, Data, Shared, Specification, Var};
 use crate::float::FloatDtype;
 use crate::layout::MAX_RANK;
 use crate::proto::Model;
+use crate::support::{Condition, Row, Support, support};
 use crate::{CoreMlOptions, Declined, Error, Function, Result};
-use rustorch_core::{DType, Graph, GraphOperand, Layout, Node, Op, Scalar, Source, ValueId};
+use rustorch_core::{
+    DType, DTypeKind, Graph, GraphOperand, Layout, Node, Op, OpKind, Scalar, Source, ValueId,
+};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-/// Why operations with ggml's roundings have no form.
-const GGML: &str = "rounds as ggml does, which has no form; capture with `Numerics::F32`";
+/// What a reason says that should never be one.
+const BUG: &str = "this is a bug of rustorch-coreml";
 /// The most elements of a constant that the program computes with but the graph does not have: masks, indices, positions.
 const MAX_MADE: usize = 1 << 20;
 
@@ -32,6 +36,8 @@ const MAX_MADE: usize = 1 << 20;
 pub(crate) enum Reason {
     /// This.
     Because(String),
+    /// A condition of the operation's row does not hold, of which there is more to say, or nothing.
+    Unmet(Condition, String),
     /// An operand is the result of a node that declined.
     Operand,
     /// Nothing can be emitted any more.
@@ -47,6 +53,12 @@ impl From<&str> for Reason {
 impl From<String> for Reason {
     fn from(reason: String) -> Reason {
         Reason::Because(reason)
+    }
+}
+
+impl From<Condition> for Reason {
+    fn from(condition: Condition) -> Reason {
+        Reason::Unmet(condition, String::new())
     }
 }
 
@@ -110,11 +122,17 @@ fn emit_function(
         values: vec![None; graph.values.len()],
         views: HashMap::new(),
         reads: reads(graph),
+        folded: HashSet::new(),
     };
     let mut declined = Vec::new();
     let mut decline = |place: String, reason: Reason| match reason {
         Reason::Because(reason) => {
             declined.push(Declined { place, reason });
+            Ok(())
+        }
+        Reason::Unmet(condition, detail) => {
+            let detail = if detail.is_empty() { detail } else { format!(" ({detail})") };
+            declined.push(Declined { place, reason: format!("{condition}{detail}") });
             Ok(())
         }
         Reason::Operand => Ok(()),
@@ -177,6 +195,8 @@ struct Emitter<'g> {
     values: Vec<Option<Var>>,
     views: HashMap<(ValueId, Layout), Var>,
     reads: Vec<bool>,
+    /// Results of convolutions of which the batch norm that reads them is part.
+    folded: HashSet<ValueId>,
 }
 
 impl Emitter<'_> {
@@ -214,7 +234,7 @@ impl Emitter<'_> {
             let dtype = self.program_dtype(value.dtype);
             if var.dims != dims || var.dtype != dtype {
                 return Err(format!(
-                    "has the form {:?} {:?} in place of {:?} {dims:?}; this is a bug of rustorch-coreml",
+                    "has the form {:?} {:?} in place of {:?} {dims:?}; {BUG}",
                     var.dtype, var.dims, dtype
                 )
                 .into());
@@ -260,11 +280,40 @@ impl Emitter<'_> {
         Ok(self.reshape(&new, &whole))
     }
 
+    /// What a node computes, as the table of forms has it.
     fn results(&mut self, node: &Node) -> Emit<Results> {
-        const TRAINING: &str = "is an operation of training; capture the function without gradients";
-        const RANDOM: &str = "draws random numbers, which a program cannot draw from RusTorch's generator";
+        let op = node.op.kind();
+        let (dtype, rank) = match (node.args.get(Row::operand(op)), node.results.first()) {
+            (Some(operand), _) => (operand.dtype, operand.layout.ndim()),
+            (None, Some(result)) => {
+                let value = &self.graph.values[result.value.index()];
+                (value.dtype, value.shape.ndim())
+            }
+            (None, None) => return Err("has no operands and no results".into()),
+        };
+        let row = row(op, dtype)?;
+        if rank > MAX_RANK {
+            return Err(too_many_dimensions(rank));
+        }
+        if rank < row.rank.0 || rank > row.rank.1 {
+            return Err(format!(
+                "has a form of {} to {} dimensions, and here are {rank}",
+                row.rank.0, row.rank.1
+            )
+            .into());
+        }
+        self.b.requires(row.specification);
+        self.form(node).map_err(|reason| match reason {
+            Reason::Unmet(condition, _) if !row.conditions.contains(&condition) => {
+                format!("{condition}, which the table of operations does not say; {BUG}").into()
+            }
+            reason => reason,
+        })
+    }
+
+    /// The form of an operation that has a row.
+    fn form(&mut self, node: &Node) -> Emit<Results> {
         let one = |var: Emit| var.map(|var| Results::from_elem(var, 1));
-        let no = |reason: &str| Err(reason.into());
         match &node.op {
             Op::Unary(_)
             | Op::Binary(_)
@@ -300,40 +349,10 @@ impl Emitter<'_> {
             Op::Concat(op) => one(self.concat(op, node)),
             Op::Pad(op) => one(self.pad(op, node)),
             Op::Tri(op) => one(self.tri(op, node)),
-            Op::Assert(_) => no("checks values, and a program has no errors"),
-            Op::MulMatId(_) => no("experts chosen by data are not built"),
             Op::CachedAttention(op) => one(self.cached_attention(op, node)),
             Op::SliceUpdate(op) => one(self.slice_update(op, node)),
-            Op::CausalConv1d(_) | Op::GatedDeltaRule(_) | Op::SsmScan(_) | Op::RwkvWkv7(_) => {
-                no("recurrences are not built")
-            }
-            Op::ScatterReduce(_) | Op::Scatter(_) => no("scattering is not built"),
-            Op::Sort(_) | Op::TopK(_) => {
-                no("sorting is not built: the order of equal elements and of NaN would have to be RusTorch's")
-            }
-            Op::Interpolate(_) => no("interpolation is not built"),
-            Op::RnnGates(_) => no("the gates of LSTM and GRU are not built"),
-            Op::Fft(_) => no("MIL has no Fourier transforms, and no complex numbers"),
-            Op::Linalg(_) => no("MIL has no linear algebra but matmul"),
-            Op::Custom(_) => no("is not built in, so MIL has no form of it"),
-            Op::Random(_) | Op::Sample(_) | Op::LogGammaGrad(_) | Op::Dropout(_) => no(RANDOM),
-            Op::LayerNormBackward(_)
-            | Op::RmsNormBackward(_)
-            | Op::AttentionBackward(_)
-            | Op::MaxPoolBackward(_)
-            | Op::AdaptiveAvgPoolBackward(_)
-            | Op::BatchNormBackward(_)
-            | Op::GroupNormBackward(_)
-            | Op::TotalNorm(_)
-            | Op::ForeachMul(_)
-            | Op::CrossEntropy(_)
-            | Op::CrossEntropyBackward(_)
-            | Op::ConvBackwardWeight(_)
-            | Op::AvgPoolBackward(_)
-            | Op::InterpolateBackward(_)
-            | Op::SoftmaxBackward(_)
-            | Op::RnnGatesBackward(_)
-            | Op::OptimizerStep(_) => no(TRAINING),
+            // Whether an operation has a form, the table says of each.
+            other => Err(no_emitter(other.name())),
         }
     }
 
@@ -372,8 +391,9 @@ impl Emitter<'_> {
             DType::Bool => (self.b.bool(value.to_bool()), None),
             DType::I32 | DType::I64 => {
                 let value = value.to_i64();
-                let int =
-                    i32::try_from(value).map_err(|_| format!("the constant {value} does not fit i32"))?;
+                let int = i32::try_from(value).map_err(|_| {
+                    Reason::Unmet(Condition::ParametersFit, format!("{value} does not fit i32"))
+                })?;
                 (self.int(int), Some((value, value)))
             }
             other => return Err(unsupported(other).into()),
@@ -388,7 +408,7 @@ impl Emitter<'_> {
     fn arange(&mut self, arange: &rustorch_core::Arange) -> Emit {
         expressible(arange.dtype, &[arange.len])?;
         if arange.len > MAX_MADE {
-            return Err(format!("is longer than {MAX_MADE}, and is written as a constant").into());
+            return Err(Condition::MadeConstant.into());
         }
         if let Some(float) = self.float_dtype(arange.dtype) {
             let (start, step) = (arange.start.to_f64(), arange.step.to_f64());
@@ -397,12 +417,36 @@ impl Emitter<'_> {
         }
         let at = |i: usize| arange.start.to_i64().checked_add(arange.step.to_i64().checked_mul(i as i64)?);
         let values = (0..arange.len).map(|i| i32::try_from(at(i)?).ok()).collect::<Option<Vec<i32>>>();
-        let values = values.ok_or("its values do not fit i32")?;
+        let values = values.ok_or(Condition::ParametersFit)?;
         let ends = [values[0], values[arange.len - 1]].map(i64::from);
         let mut made = self.b.tensor(Data::I32(values), &[arange.len]);
         made.dtype = arange.dtype;
         Ok(made.with_range(Some((ends[0].min(ends[1]), ends[0].max(ends[1])))))
     }
+}
+
+/// The row of an operation that computes with a dtype.
+fn row(op: OpKind, dtype: DType) -> Emit<Row> {
+    let row = match support(op) {
+        Support::Form(row) => row,
+        Support::Missing { reason, .. } => return Err(reason.into()),
+    };
+    let is_named = row.dtypes.is_empty() || row.dtypes.contains(&dtype.kind());
+    if is_named || !(is_float(dtype) || matches!(dtype, DType::I32 | DType::I64 | DType::Bool)) {
+        // A dtype that no program has is told where it is read.
+        return Ok(row);
+    }
+    let to = if row.dtypes.contains(&DTypeKind::Float) { DType::F32 } else { DType::Bool };
+    Err(format!("of {dtype:?} has no form; cast to {to:?}").into())
+}
+
+fn too_many_dimensions(rank: usize) -> Reason {
+    format!("has {rank} dimensions, more than {MAX_RANK} dimensions have no form").into()
+}
+
+/// That the table has a row where there is no emitter.
+fn no_emitter(name: &str) -> Reason {
+    format!("{name} has a row in the table of operations, but no form; {BUG}").into()
 }
 
 /// Whether a program has a dtype of floats for this one.
@@ -424,7 +468,7 @@ fn expressible(dtype: DType, dims: &[usize]) -> Emit<()> {
         return Err(format!("{dims:?} has no elements, and programs have no empty tensors").into());
     }
     if dims.len() > MAX_RANK {
-        return Err(format!("{dims:?} has more than {MAX_RANK} dimensions").into());
+        return Err(too_many_dimensions(dims.len()));
     }
     if dims.iter().try_fold(1i32, |n, &dim| n.checked_mul(i32::try_from(dim).ok()?)).is_none() {
         return Err(format!("{dims:?} has 2³¹ elements or more").into());
@@ -435,7 +479,7 @@ fn expressible(dtype: DType, dims: &[usize]) -> Emit<()> {
 /// That parameters of an operation, which `infer` does not bound, fit an `i32`.
 fn small(values: impl IntoIterator<Item = usize>) -> Emit<()> {
     match values.into_iter().find(|&value| i32::try_from(value).is_err()) {
-        Some(value) => Err(format!("the parameter {value} does not fit i32").into()),
+        Some(value) => Err(Reason::Unmet(Condition::ParametersFit, format!("{value} does not fit i32"))),
         None => Ok(()),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Emit, Emitter, Results};
 use crate::builder::Var;
+use crate::support::Condition;
 use rustorch_core::{AddRmsNorm, BatchNorm, DType, GroupNorm, LayerNorm, Node, RmsNorm, Softmax};
 use smallvec::smallvec;
 
@@ -89,7 +90,10 @@ impl Emitter<'_> {
 
     pub(super) fn batch_norm(&mut self, op: &BatchNorm, node: &Node) -> Emit {
         if op.training {
-            return Err("a batch norm in training is not built; switch the model to evaluation first".into());
+            return Err(Condition::Evaluation.into());
+        }
+        if self.folded.contains(&node.args[0].value) {
+            return self.arg(node, 0);
         }
         let (x, mean, variance) = (self.arg(node, 0)?, self.arg(node, 1)?, self.arg(node, 2)?);
         let (weight, bias) = (self.optional_arg(node, 3)?, self.optional_arg(node, 4)?);

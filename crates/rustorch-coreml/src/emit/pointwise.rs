@@ -1,9 +1,10 @@
 //! Pointwise operations, alone and fused.
 
-use super::{Emit, Emitter, known, range};
+use super::{Emit, Emitter, Reason, known, range};
 use crate::builder::Var;
+use crate::support::{Condition, Row};
 use rustorch_core::{
-    BinaryOp, Clamp, CompareOp, DType, FusedPointwise, FusedValue, GluOp, Node, Op, UnaryOp,
+    BinaryOp, Clamp, CompareOp, DType, FusedPointwise, FusedValue, GluOp, Node, Op, OpKind, UnaryOp,
 };
 
 impl Emitter<'_> {
@@ -39,6 +40,7 @@ impl Emitter<'_> {
             for arg in &args {
                 known(arg, &format!("what step {i} reads"))?;
             }
+            self.has_form(step.op().kind(), &args)?;
             steps.push(self.pointwise(step.op(), &args)?);
         }
         // A fused op has a step at least, which is its result.
@@ -73,8 +75,25 @@ impl Emitter<'_> {
             }
             Op::Clamp(clamp) => self.clamp(clamp, &args[0]),
             Op::Cast(cast) => self.cast(&args[0], cast.to),
-            other => Err(format!("{} is not a pointwise op", other.name()).into()),
+            other => Err(super::no_emitter(other.name())),
         }
+    }
+
+    /// An activation behind another operation, if it has one.
+    pub(super) fn activated(&mut self, activation: Option<UnaryOp>, y: Var) -> Emit {
+        let Some(op) = activation else { return Ok(y) };
+        self.has_form(op.into(), std::slice::from_ref(&y))?;
+        self.unary(op, &y)
+    }
+
+    /// That a part of another operation has a row, too.
+    fn has_form(&self, op: OpKind, args: &[Var]) -> Emit<()> {
+        // What has no operands takes those of the whole.
+        let Some(var) = args.get(Row::operand(op)) else { return Ok(()) };
+        super::row(op, var.dtype).map(|_| ()).map_err(|reason| match reason {
+            Reason::Because(reason) => Reason::Unmet(Condition::HasForm, format!("{op}: {reason}")),
+            other => other,
+        })
     }
 
     /// A function of one value, of its dtype.
@@ -112,7 +131,7 @@ impl Emitter<'_> {
             DType::F16 | DType::F32 => self.unary_float(op, x),
             DType::Bool => match op {
                 UnaryOp::LogicalNot | UnaryOp::BitwiseNot => Ok(self.un("logical_not", x)),
-                _ => Err(format!("{} of booleans is not built", op.name()).into()),
+                _ => Err(super::no_emitter(op.name())),
             },
             _ => self.unary_int(op, x),
         }
@@ -141,7 +160,7 @@ impl Emitter<'_> {
                 self.bin("mul", x, x).with_range(range)
             }
             UnaryOp::LogicalNot => self.truth("equal", x, &zero),
-            _ => return Err(format!("{} of integers is not built", op.name()).into()),
+            _ => return Err(super::no_emitter(op.name())),
         })
     }
 
@@ -235,10 +254,8 @@ impl Emitter<'_> {
                 let (size, infinity) = (self.un("abs", x), self.b.float(f32::INFINITY, x));
                 self.truth("less", &size, &infinity)
             }
-            Asinh | Acosh | Erfinv | Erfc | Lgamma | Digamma | Trigamma => {
-                return Err("MIL has no such function".into());
-            }
-            BitwiseNot | Conj | Real | Imag | Angle => return Err("is not defined for floats".into()),
+            Asinh | Acosh | Erfinv | Erfc | Lgamma | Digamma | Trigamma | BitwiseNot | Conj | Real | Imag
+            | Angle => return Err(super::no_emitter(op.name())),
         })
     }
 
@@ -267,7 +284,7 @@ impl Emitter<'_> {
                 Add | BitwiseOr | Maximum => "logical_or",
                 Mul | BitwiseAnd | Minimum => "logical_and",
                 BitwiseXor => "logical_xor",
-                _ => return Err(format!("{} of booleans is not built", op.name()).into()),
+                _ => return Err(super::no_emitter(op.name())),
             };
             return Ok(self.bin(ty, a, b));
         }
@@ -280,11 +297,9 @@ impl Emitter<'_> {
             FloorDiv => "floor_div",
             Remainder => "mod",
             Div => "real_div",
-            Pow if a.dtype.is_float() => "pow",
-            Pow => return Err("a power of integers is not built".into()),
-            Atan2 => return Err("MIL has no such function".into()),
-            BitwiseAnd | BitwiseOr | BitwiseXor | ShiftLeft | ShiftRight => {
-                return Err("MIL has no functions of bits".into());
+            Pow => "pow",
+            Atan2 | BitwiseAnd | BitwiseOr | BitwiseXor | ShiftLeft | ShiftRight => {
+                return Err(super::no_emitter(op.name()));
             }
         };
         let range = a.range.zip(b.range).and_then(|(a, b)| range::binary(op, a, b));

@@ -1,35 +1,32 @@
 //! Pooling.
 
-use super::{Emit, Emitter, Results, small};
+use super::{Emit, Emitter, Reason, Results, small};
 use crate::builder::Var;
+use crate::support::Condition;
 use rustorch_core::{AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, Node, PoolWindow};
-
-const INDICES: &str = "Core ML returns no indices of the largest; leave them unused";
 
 impl Emitter<'_> {
     pub(super) fn max_pool(&mut self, op: &MaxPool, node: &Node) -> Emit<Results> {
         if !self.is_unread(node, 1) {
-            return Err(INDICES.into());
+            return Err(Condition::NoIndices.into());
         }
         if op.dilation.iter().any(|&step| step != 1) {
-            return Err("Core ML has no dilated pooling".into());
+            return Err(Condition::NoDilation.into());
         }
-        let x = self.float_arg(node)?;
+        let x = self.arg(node, 0)?;
         let dims = self.result_dims(node, 0);
         let y = self.pooled("max_pool", &x, &op.window, false, &dims)?.0;
         Ok(Results::from_elem(y, 1))
     }
 
     pub(super) fn avg_pool(&mut self, op: &AvgPool, node: &Node) -> Emit {
-        let x = self.float_arg(node)?;
+        let x = self.arg(node, 0)?;
         let dims = self.result_dims(node, 0);
         let is_padded = op.window.padding.iter().any(|&width| width != 0);
         let excludes = op.divisor.is_none() && !(op.count_include_pad && is_padded);
         let (y, sticks_out) = self.pooled("avg_pool", &x, &op.window, excludes, &dims)?;
         if sticks_out && !excludes {
-            return Err("a window that sticks out (ceil_mode), whose sum is divided by another count than that of its \
-                        elements, is not built"
-                .into());
+            return Err(Condition::WindowsInside.into());
         }
         Ok(match op.divisor {
             Some(divisor) => {
@@ -38,11 +35,6 @@ impl Emitter<'_> {
             }
             None => y,
         })
-    }
-
-    fn float_arg(&mut self, node: &Node) -> Emit {
-        let x = self.arg(node, 0)?;
-        if x.dtype.is_float() { Ok(x) } else { Err("pooling of integers is not built; cast to f32".into()) }
     }
 
     /// Pooling over the trailing dimensions, and whether a window sticks out of input and padding.
@@ -100,13 +92,13 @@ impl Emitter<'_> {
 
     pub(super) fn adaptive_max_pool(&mut self, op: &AdaptiveMaxPool, node: &Node) -> Emit<Results> {
         if !self.is_unread(node, 1) {
-            return Err(INDICES.into());
+            return Err(Condition::NoIndices.into());
         }
         self.adaptive("max_pool", "reduce_max", &op.size, node).map(|y| Results::from_elem(y, 1))
     }
 
     fn adaptive(&mut self, pool: &str, reduce: &str, size: &[usize], node: &Node) -> Emit {
-        let x = self.float_arg(node)?;
+        let x = self.arg(node, 0)?;
         let lead = x.ndim() - size.len();
         if size.iter().all(|&len| len == 1) {
             let axes: Vec<usize> = (lead..x.ndim()).collect();
@@ -116,10 +108,8 @@ impl Emitter<'_> {
         }
         let spatial = &x.dims[lead..];
         if spatial.iter().zip(size).any(|(len, n)| len % n != 0) {
-            return Err(format!(
-                "{spatial:?} is no multiple of {size:?}: windows of several sizes are not built"
-            )
-            .into());
+            let detail = format!("{spatial:?} is no multiple of {size:?}");
+            return Err(Reason::Unmet(Condition::EqualWindows, detail));
         }
         let kernel: rustorch_core::Dims = spatial.iter().zip(size).map(|(len, n)| len / n).collect();
         let padding = kernel.iter().map(|_| 0).collect();

@@ -1,7 +1,8 @@
 //! Reductions and scans.
 
-use super::{Emit, Emitter, range};
+use super::{Emit, Emitter, Reason, range};
 use crate::builder::Var;
+use crate::support::Condition;
 use rustorch_core::{DType, Node, Reduce, ReduceOp, Scan, ScanOp};
 
 impl Emitter<'_> {
@@ -39,9 +40,9 @@ impl Emitter<'_> {
     /// Over no axis: of each element alone.
     fn of_none(&mut self, op: &Reduce, x: &Var) -> Emit {
         match op.op {
-            ReduceOp::Sum | ReduceOp::Prod if !x.dtype.is_float() => self.cast(x, DType::I64),
+            ReduceOp::Sum if !x.dtype.is_float() => self.cast(x, DType::I64),
             ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Mean | ReduceOp::Max | ReduceOp::Min => Ok(x.clone()),
-            _ => Err("a reduction over no axis is not built".into()),
+            _ => Err(Condition::ReducesAnAxis.into()),
         }
     }
 
@@ -69,11 +70,12 @@ impl Emitter<'_> {
                 let x = self.cast(x, DType::I64)?;
                 let range = x.range.and_then(|each| range::sum(n, each));
                 let sum = self.reduced("reduce_sum", &x, axes, keepdim).with_range(range);
-                super::known(&sum, "the sum")?;
+                if !sum.fits() {
+                    return Err(Condition::SumFits.into());
+                }
                 sum
             }
-            ReduceOp::Prod if x.dtype.is_float() => self.reduced("reduce_prod", x, axes, keepdim),
-            ReduceOp::Prod => return Err("a product of integers is not built".into()),
+            ReduceOp::Prod => self.reduced("reduce_prod", x, axes, keepdim),
             ReduceOp::Mean => self.reduced("reduce_mean", x, axes, keepdim),
             ReduceOp::Max | ReduceOp::Min => {
                 let ty = if op.op == ReduceOp::Max { "reduce_max" } else { "reduce_min" };
@@ -128,9 +130,8 @@ impl Emitter<'_> {
     fn variance(&mut self, x: &Var, axes: &[usize], keepdim: bool, correction: f64) -> Emit {
         let n = axes.iter().map(|&axis| x.dims[axis]).product::<usize>() as f64;
         if n - correction <= 0.0 {
-            return Err(
-                format!("the variance of {n} elements with correction {correction} is not finite").into()
-            );
+            let detail = format!("{n} elements, correction {correction}");
+            return Err(Reason::Unmet(Condition::FiniteVariance, detail));
         }
         let mean = self.reduced("reduce_mean", x, axes, true);
         let centred = self.bin("sub", x, &mean);
@@ -141,10 +142,8 @@ impl Emitter<'_> {
 
     pub(super) fn scan(&mut self, op: &Scan, node: &Node) -> Emit {
         let x = self.arg(node, 0)?;
-        match op.op {
-            ScanOp::Sum => {}
-            ScanOp::Prod => return Err("MIL has no running products".into()),
-            ScanOp::Max | ScanOp::Min => return Err("MIL has no running extrema".into()),
+        if op.op != ScanOp::Sum {
+            return Err(super::no_emitter(op.op.name()));
         }
         let n = x.dims[op.axis];
         let given = x.dtype;
@@ -153,7 +152,9 @@ impl Emitter<'_> {
         let (axis, no) = (self.b.int(op.axis), self.b.bool(false));
         let inputs = [("x", &x), ("axis", &axis), ("exclusive", &no), ("reverse", &no)];
         let y = self.b.op("cumsum", &inputs, x.dtype, &x.dims).with_range(range);
-        super::known(&y, "the running sum")?;
+        if !y.fits() {
+            return Err(Condition::SumFits.into());
+        }
         Ok(if given.is_float() { self.float_as(&y, given) } else { y })
     }
 }

@@ -3,19 +3,20 @@
 use super::{Emit, Emitter};
 use crate::builder::{Data, Var};
 use crate::float::FloatDtype;
+use crate::support::Condition;
 use rustorch_core::{DType, Node, Rope, RopeStyle};
 
 impl Emitter<'_> {
     pub(super) fn rope(&mut self, op: &Rope, node: &Node) -> Emit {
         let params = &op.params;
         if params.yarn.is_some() {
-            return Err("YaRN is not built".into());
+            return Err(Condition::NoYarn.into());
         }
         let (x, positions) = (self.arg(node, 0)?, self.arg(node, 1)?);
         let factors = self.optional_arg(node, 2)?.map(|factors| self.as_f32(&factors));
         let (seq, half) = (positions.numel(), params.rotated / 2);
         if half > super::MAX_MADE {
-            return Err("has too many frequencies for a constant".into());
+            return Err(Condition::MadeConstant.into());
         }
         // By repeated multiplication, as on the CPU, so that they are rounded as there.
         let step = params.base.powf(-2.0 / params.rotated as f32);

@@ -19,14 +19,14 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The CPU takes 5 ms longer than it does, so that every right program is faster.
-struct SlowMachine(ExecutorReference);
+/// The CPU takes longer than it does, so that every right program is faster.
+pub(crate) struct SlowMachine(pub(crate) ExecutorReference, pub(crate) Duration);
 
-struct SlowReference(Box<dyn PreparedReference>);
+struct SlowReference(Box<dyn PreparedReference>, Duration);
 
 impl Reference for SlowMachine {
     fn prepare(&self, region: &Graph, constants: &[Vec<u8>]) -> Result<Box<dyn PreparedReference>, String> {
-        Ok(Box::new(SlowReference(self.0.prepare(region, constants)?)))
+        Ok(Box::new(SlowReference(self.0.prepare(region, constants)?, self.1)))
     }
 }
 
@@ -36,7 +36,7 @@ impl PreparedReference for SlowReference {
     }
 
     fn time_best(&self, inputs: &[Vec<u8>]) -> Result<Duration, String> {
-        Ok(self.0.time_best(inputs)? + Duration::from_millis(5))
+        Ok(self.0.time_best(inputs)? + self.1)
     }
 }
 
@@ -78,7 +78,7 @@ impl Machine {
     fn with(folder: &Path, script: Script, change: impl FnOnce(&mut DeviceOptions)) -> Machine {
         let fake = Arc::new(Fake::new(Script::Right));
         let plain = HybridExecutor::builder().threads(1).cost(Device::CPU, cpu_cost()).build().unwrap();
-        let reference = Arc::new(SlowMachine(ExecutorReference::new(plain)));
+        let reference = Arc::new(SlowMachine(ExecutorReference::new(plain), Duration::from_millis(5)));
         let cache = ModelCache::new(folder);
         let admission = AdmissionOptions {
             time_limit: Duration::from_secs(60),
@@ -135,7 +135,7 @@ impl Machine {
 }
 
 /// 10 ms a call, beside which every region pays.
-fn cpu_cost() -> CostModel {
+pub(crate) fn cpu_cost() -> CostModel {
     CostModel {
         launch_us: 1e4,
         flops: 1e10,
@@ -146,7 +146,7 @@ fn cpu_cost() -> CostModel {
     }
 }
 
-fn reports(program: &Program) -> Vec<RegionReport> {
+pub(crate) fn reports(program: &Program) -> Vec<RegionReport> {
     program.explain().unwrap().regions.into_iter().map(|region| region.report).collect()
 }
 

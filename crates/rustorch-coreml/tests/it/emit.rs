@@ -80,8 +80,14 @@ fn nothing_is_overwritten_and_nothing_is_left() {
     assert!(matches!(error, Error::Exists { .. }) && error.to_string().contains("remove it"), "{error}");
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
 
-    let error = write(&linear(), &dir.path().join("no/such/folder.mlpackage")).unwrap_err();
-    assert!(matches!(error, Error::Io { .. }), "{error}");
+    // Nothing there, and no folder.
+    fs::write(dir.path().join("file"), "").unwrap();
+    for place in ["no/such/folder.mlpackage", "file/model.mlpackage", ".."] {
+        let error = write(&linear(), &dir.path().join(place)).unwrap_err();
+        let is_told = error.to_string().contains("name one that you may write to");
+        assert!(is_told || matches!(error, Error::Exists { .. }), "{error}");
+    }
+    fs::remove_file(dir.path().join("file")).unwrap();
 
     // Weights that fail when they are written, and weights of another size.
     let program = linear();
@@ -136,7 +142,11 @@ fn integers_of_64_bits_need_bounds() {
     );
     // A sum of many indices may not fit.
     let sum = program(&[2000, 20], DType::F32, |x| x.argmax(0, false)?.mul(1_000_000)?.sum(.., false));
-    assert!(declined(&sum).iter().any(|line| line.contains("not known to fit i32")), "{:?}", declined(&sum));
+    assert!(
+        declined(&sum)[0].contains("only if the sum of integers is known to fit i32"),
+        "{:?}",
+        declined(&sum)
+    );
 }
 
 #[test]
@@ -188,6 +198,27 @@ fn a_graph_that_is_not_valid_is_refused() {
     graph.inputs.push(x);
     graph.outputs.clear();
     assert!(matches!(Package::new(&graph, &constants), Err(Error::Declined(_))));
+}
+
+#[test]
+fn arguments_of_a_program_are_checked() {
+    let program = linear();
+    let constants = program.constants();
+    let bytes = cases::bytes(&constants);
+    let package = Package::new(program.graph(), &bytes).unwrap();
+    let signature = package.signature();
+    let (x, mut y, mut short) = ([0u8; 32], [0u8; 24], [0u8; 20]);
+    assert!(signature.check(&[&x], &[&mut y]).is_ok());
+    let refusals = [
+        (signature.check(&[], &[&mut y]), "0 inputs and 1 outputs are given, the program has 1 and 1"),
+        (signature.check(&[&x, &x], &[&mut y]), "2 inputs and 1 outputs are given"),
+        (signature.check(&[&x[..16]], &[&mut y]), "input_0 has 32 bytes, 16 are given"),
+        (signature.check(&[&x], &[&mut short]), "output_0 has 24 bytes, 20 are given"),
+    ];
+    for (refusal, reason) in refusals {
+        let error = refusal.unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
 }
 
 /// The package of a program, with options.

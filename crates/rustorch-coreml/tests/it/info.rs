@@ -74,3 +74,19 @@ fn what_is_no_package_is_an_error_that_says_so() {
     fs::write(&model, [0x08, 4]).unwrap();
     assert!(reason().contains("no ML Program"), "{}", reason());
 }
+
+/// coremltools 9.0 writes 49 for a ResNet-18 (`benches/peers/coreml_emit.py`).
+#[test]
+fn a_resnet_has_few_operations() {
+    for case in cases::all().into_iter().filter(|case| case.name.starts_with("resnet18")) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("resnet.mlpackage");
+        let constants = case.program.constants();
+        let bytes = cases::bytes(&constants);
+        Package::with_options(case.program.graph(), &bytes, &case.options).unwrap().write(&path).unwrap();
+        let operations = PackageInfo::read(&path).unwrap().functions[0].operations.clone();
+        assert_eq!(operations.get("batch_norm"), None, "{operations:?}");
+        let casts = operations.get("cast").copied().unwrap_or(0);
+        assert!(operations.values().sum::<usize>() - casts <= 58, "{operations:?}");
+    }
+}

@@ -6,14 +6,15 @@ mod accepted;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
 mod cases;
 mod device;
-mod docs;
 mod emit;
 mod fake;
 mod info;
 mod layouts;
+mod oracle;
 mod proof;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
 mod prove;
+mod support;
 
 #[path = "../../src/layout.rs"]
 mod layout;

@@ -220,9 +220,9 @@ impl LoadedModel for OnCpu {
         for ((feature, result), output) in self.signature.outputs.iter().zip(&results).zip(outputs) {
             output.copy_from_slice(&border(feature, result));
             if self.lies {
-                // The exponent, or a large part of an integer.
-                let last = feature.dtype.block_bytes() - 1;
-                output[last] ^= 0x30;
+                // Of each value the exponent, or a large part of an integer.
+                let width = feature.dtype.block_bytes();
+                output.iter_mut().skip(width - 1).step_by(width).for_each(|last| *last ^= 0x30);
             }
         }
         Ok(vec![true; results.len()])

@@ -1,4 +1,4 @@
-//! Cumulative sums, products and extrema along an axis. Long lines are scanned by a workgroup, as many elements at a time as it has
+//! Cumulative sums and products along an axis. Long lines are scanned by a workgroup, as many elements at a time as it has
 //! threads (Hillis, Steele: Data parallel algorithms, 1986).
 
 use super::lines::{self, Lines};
@@ -81,8 +81,6 @@ impl Scan {
         let kind = match op {
             ScanOp::Sum => Kind::Sum,
             ScanOp::Prod => Kind::Prod,
-            ScanOp::Max => Kind::Max,
-            ScanOp::Min => Kind::Min,
         };
         let mut module = Module::new();
         let x = fold::input(kind, dtype, &mut module, hardware);

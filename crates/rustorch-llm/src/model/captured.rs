@@ -76,9 +76,20 @@ pub(super) fn decode(model: &Model, id: u32, cache: &mut KvCache) -> Result<Opti
     let places: Vec<i64> = [cache.len()].into_iter().chain(cache.next_rows()).map(|at| at as i64).collect();
     let ids = Tensor::from_slice(&[i64::from(id)], [1])?.to_device(model.weights.device(Stage::Embedding))?;
     let places = Tensor::from_slice(&places, [places.len()])?.to_device(device)?;
-    let logits = program.run(&[&ids, &places])?.remove(0);
-    cache.advance(1, Vec::new());
-    Ok(Some(logits))
+    match program.run(&[&ids, &places]) {
+        Ok(mut logits) => {
+            cache.advance(1, Vec::new());
+            Ok(Some(logits.remove(0)))
+        }
+        // Rows that it wrote are behind the cache's tokens. The plain decoder writes them anew, by other devices where this one fails.
+        Err(error) if !device.is_cpu() => {
+            if let Some(prepared) = &mut cache.decoder.program {
+                prepared.program = Err(format!("a program failed: {error}"));
+            }
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// States are tensors that are never written to, so that a copy is a handle.
@@ -99,8 +110,8 @@ fn refusal(model: &Model, executor: &HybridExecutor, device: Option<Device>) -> 
     }
 }
 
-/// A program that writes to the cache where it is, of operations that the device only has to be given; but for embeddings, and bringing
-/// them there.
+/// The program, if it writes to the cache in place and the device has prepared every operation that runs there. Embeddings may be looked up on
+/// the CPU and copied to the device.
 fn in_place(program: Program, device: Device) -> Result<Program, String> {
     if program.staged_states() != 0 {
         return Err("an operation may fail behind writes to the cache, of which a program would make a copy"
@@ -113,9 +124,7 @@ fn in_place(program: Program, device: Device) -> Result<Program, String> {
         device.is_cpu() || !is_there || sent_to.is_some() || program.is_prepared(node)
     };
     match (0..graph.nodes.len()).find(|&node| !is_ready(node)) {
-        Some(node) => {
-            Err(format!("{device} does not make {} ready before it runs", graph.nodes[node].op.name()))
-        }
+        Some(node) => Err(format!("{device} cannot prepare the launches of {}", graph.nodes[node].op.name())),
         None => Ok(program),
     }
 }
@@ -130,8 +139,8 @@ fn only_device(model: &Model, cache: &KvCache) -> Option<Device> {
     (devices.all(|device| device == first) && (table == first || table.is_cpu())).then_some(first)
 }
 
-/// The rows of a cache that a program for its next token reads: all on the CPU, whose kernel looks no further than the position. Elsewhere twice as
-/// many each time that these are too few, since kernels are chosen by how many there are.
+/// How many rows of a cache the program of its next token may read. On the CPU all: its kernel stops at the position. On other devices a power of
+/// two, since kernels are chosen by the number of keys: when the cache outgrows it, a new program is captured.
 fn rows_read(cache: &KvCache, device: Device) -> usize {
     const FEWEST: usize = 256;
     match device.is_cpu() {
@@ -171,8 +180,8 @@ pub(super) fn capture(model: &Model, cache: &KvCache, tokens: usize) -> Result<P
     })
 }
 
-/// The program that decodes a token on a device, no more than so many rows of the cache in all. Its inputs are the token's id and, as one tensor that
-/// is brought there at once, its position and the row at which it enters each cache of keys and values.
+/// Captures the decoding of one token on a device, which reads at most so many rows of the cache. Inputs of the program are the token's id, and one
+/// tensor, copied to the device at once, of the token's position and the row at which it enters each cache of keys and values.
 fn capture_next(model: &Model, cache: &KvCache, device: Device, most: usize) -> Result<Program> {
     check(model, cache, 1)?;
     let index = |n: usize, device| Ok::<_, Error>(TensorSpec::new([n], DType::I64)?.on(device));

@@ -14,7 +14,7 @@ pub(super) enum Position {
     Rows {
         /// The row at which they enter each cache of keys and values, `[caches]`.
         rows: Tensor,
-        /// The rows of each cache, from the first on, among which those of all tokens so far are.
+        /// How many rows of each cache attention may read: all tokens so far are among these first ones.
         most: usize,
     },
 }

@@ -259,9 +259,14 @@ impl HybridExecutor {
     }
 
     fn note_fault(&self, state: &DeviceState, op: &Op, fault: &Fault, progress: &mut Progress) {
+        progress.considered.push((state.device, Verdict::Failed(fault.clone())));
+        self.warn_once(state, op, fault);
+    }
+
+    /// Counts a failure, and warns of the first of its kind.
+    pub(crate) fn warn_once(&self, state: &DeviceState, op: &Op, fault: &Fault) {
         let device = state.device;
         state.counters.failed();
-        progress.considered.push((device, Verdict::Failed(fault.clone())));
         if self.0.shared.warnings.first(Some(op.kind()), device, kind(fault)) {
             tracing::warn!(op = op.name(), %device, "{fault}");
         } else {

@@ -292,9 +292,15 @@ impl PreparedRun<'_> {
                 Ok(true)
             }
             Err(Fault::Invalid(error)) => Err(*error),
-            Err(fault) if prepared.overwrites => Err(Error::from(fault)),
-            // Dispatch falls back, and knows what to make of it.
+            Err(fault) if prepared.overwrites => {
+                run.executor.warn_once(state, &node.op, &fault);
+                Err(Error::from(fault))
+            }
+            // Dispatch falls back, and knows what to make of it; a device that is gone it passes by without a word.
             Err(fault) => {
+                if matches!(fault, Fault::DeviceLost { .. }) {
+                    run.executor.warn_once(state, &node.op, &fault);
+                }
                 tracing::debug!(op = node.op.name(), device = %state.device, %fault, "prepared operation failed");
                 self.is_usable[prepared.device] = false;
                 Ok(false)

@@ -2,13 +2,15 @@
 //! oracle's example share it.
 
 mod blocks;
+mod convnets;
+mod dtypes;
 mod networks;
 mod ops;
 mod states;
 mod views;
 
 use rustorch_coreml::CoreMlOptions;
-use rustorch_tensor::{DType, Program, Result, Tensor, TensorSpec, capture};
+use rustorch_tensor::{DType, Program, Result, Tensor, TensorSpec, capture, capture_with};
 use std::io;
 use std::ops::Range;
 
@@ -32,6 +34,13 @@ impl Case {
         Case { name: name.to_owned(), program, options: CoreMlOptions::default(), runs }
     }
 
+    /// Of a function that is captured as it is: passes would make constants of its operations.
+    fn without_passes(name: &str, x: Tensor, f: impl FnOnce(&Tensor) -> Result<Vec<Tensor>>) -> Case {
+        let program = capture_with(&[], &[TensorSpec::from(&x)], |x| f(&x[0]));
+        let program = program.unwrap_or_else(|error| panic!("{name}: {error}"));
+        Case { name: name.to_owned(), program, options: CoreMlOptions::default(), runs: vec![vec![x]] }
+    }
+
     /// The same as an `f16` program.
     fn in_f16(mut self) -> Case {
         self.name.push_str("_f16");
@@ -53,8 +62,10 @@ pub fn bytes(constants: &[Tensor]) -> impl Fn(usize, Range<usize>) -> io::Result
 pub fn all() -> Vec<Case> {
     let plain = || {
         let mut cases = ops::cases();
+        cases.extend(dtypes::cases());
         cases.extend(views::cases());
         cases.extend(networks::cases());
+        cases.extend(convnets::cases());
         cases
     };
     let mut cases = plain();

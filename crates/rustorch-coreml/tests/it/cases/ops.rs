@@ -11,7 +11,7 @@ use rustorch_tensor::Tensor;
 use rustorch_tensor::autograd::apply;
 
 /// An operation whose first arguments are inputs, and the others constants. Its first result is what is compared.
-fn op(name: &str, op: impl Into<Op>, args: &[Tensor], inputs: usize) -> Case {
+pub(super) fn op(name: &str, op: impl Into<Op>, args: &[Tensor], inputs: usize) -> Case {
     some(name, op, args, inputs, 1)
 }
 
@@ -171,17 +171,11 @@ fn creation(cases: &mut Vec<Case>) {
     let shape = Shape::new([2, 3].as_slice()).unwrap();
     let fill = Fill { shape, dtype: DType::F32, value: Scalar::Float(1.5) };
     let arange = Arange { start: 1.into(), step: 2.into(), len: 3, dtype: DType::F32 };
-    // Without passes these would stay operations; with them, constants.
-    let program = |name: &str, made: Op| {
-        let x = values(&[2, 3], 1);
-        let specs = [rustorch_tensor::TensorSpec::from(&x)];
-        let program =
-            rustorch_tensor::capture_with(&[], &specs, |x| apply(&made, &[])?[0].add(&x[0]).map(|y| vec![y]));
-        let (name, program) = (name.to_owned(), program.unwrap());
-        Case { name, program, options: rustorch_coreml::CoreMlOptions::default(), runs: vec![vec![x]] }
-    };
-    cases.push(program("fill", fill.into()));
-    cases.push(program("arange", arange.into()));
+    for (name, made) in [("fill", Op::from(fill)), ("arange", arange.into())] {
+        cases.push(Case::without_passes(name, values(&[2, 3], 1), |x| {
+            apply(&made, &[])?[0].add(x).map(|y| vec![y])
+        }));
+    }
 }
 
 fn reductions(cases: &mut Vec<Case>) {

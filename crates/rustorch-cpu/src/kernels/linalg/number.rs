@@ -40,6 +40,7 @@ pub(super) trait Real: Number<Real = Self> + PartialOrd {
     /// The least positive number of full precision.
     const LEAST: Self;
     /// The largest relative error of a rounding.
+    #[cfg(feature = "linalg")]
     const ROUNDING: f64;
 
     /// The root.
@@ -90,6 +91,7 @@ macro_rules! real {
 
         impl Real for $ty {
             const LEAST: $ty = <$ty>::MIN_POSITIVE;
+            #[cfg(feature = "linalg")]
             const ROUNDING: f64 = <$ty>::EPSILON as f64 / 2.0;
 
             #[inline(always)]
