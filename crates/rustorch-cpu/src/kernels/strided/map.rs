@@ -2,6 +2,7 @@
 
 use super::{base, base_mut};
 use crate::ThreadPool;
+use crate::simd::{self, Level, Task};
 use rustorch_core::{DType, Dims, Element, Fault, FusedPointwise, Layout, View, ViewMut};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
@@ -317,14 +318,24 @@ pub(crate) unsafe fn copy_run(
 /// # Safety
 /// `element` is valid for reading `size` bytes; `buffer` is a [`Scratch`], and `n` at most its length.
 unsafe fn repeat(element: *const u8, buffer: *mut u8, n: usize, size: usize) {
+    struct Repeat<'a, W> {
+        element: W,
+        buffer: &'a mut [MaybeUninit<W>],
+    }
+    impl<W: Copy> Task for Repeat<'_, W> {
+        type Output = ();
+        #[inline(always)]
+        fn run<L: Level>(self, _: L) {
+            self.buffer.fill(MaybeUninit::new(self.element));
+        }
+    }
     /// # Safety
     /// As of `repeat`, with an element of type `W`.
     unsafe fn typed<W: Copy>(element: *const u8, buffer: *mut u8, n: usize) {
-        // SAFETY: by the contract; a scratch buffer is aligned for every element.
-        unsafe {
-            let element = element.cast::<W>().read();
-            (0..n).for_each(|i| buffer.cast::<W>().add(i).write(element));
-        }
+        // SAFETY: by the contract; a scratch buffer is aligned for every element, and nobody else uses it meanwhile.
+        let (element, buffer) =
+            unsafe { (element.cast::<W>().read(), std::slice::from_raw_parts_mut(buffer.cast(), n)) };
+        simd::run(Repeat { element, buffer });
     }
     // SAFETY: by the contract. Words have the size of the elements and at most their alignment.
     unsafe {
