@@ -113,6 +113,12 @@ def scatter_add_rows():
     return lambda: x.scatter_add(0, index, source)
 
 
+def grid_sample(backward):
+    x, grid = torch.randn(8, 32, 64, 64, requires_grad=backward), (torch.randn(8, 64, 64, 2) * 0.5).requires_grad_(backward)
+    forward = lambda: F.grid_sample(x, grid, align_corners=False)
+    return passes(nn.Identity(), forward, torch.randn(8, 32, 64, 64), x, grid) if backward else forward
+
+
 def product(a, b):
     return lambda: a @ b
 
@@ -139,6 +145,8 @@ CASES = {
     "lenet/sgd": lenet,
     "gpt/adamw": gpt,
     "scatter_add_rows/2048x768": scatter_add_rows,
+    "grid_sample/8x32x64x64": lambda: grid_sample(False),
+    "grid_sample/8x32x64x64/backward": lambda: grid_sample(True),
     "transpose_copy/4096x4096": lambda: copies(torch.randn(4096, 4096), 0, 1),
     "permute_heads/16x128x8x64": lambda: copies(torch.randn(16, 128, 8, 64), 1, 2),
     "weight_gradient/2048x256x1024": lambda: product(torch.randn(2048, 1024).T, torch.randn(2048, 256)),

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a benchmark prints and ends where it fails")]
 
 use criterion::Criterion;
+use rustorch_nn::functional::grid_sample;
 use rustorch_nn::optim::{Adam, AdamOptions, AdamW, AdamWOptions, Optimizer, Rule, SGD, SGDOptions};
 use rustorch_nn::{
     Conv2d, Conv2dOptions, Embedding, Flatten, LSTM, Layer, LayerNorm, Linear, LinearOptions, MaxPool2d,
@@ -68,6 +69,23 @@ const CASES: &[Named] = &[
         let index = classes(2048, &[2048, 1])?.expand([2048, 768])?;
         repeat(move || x.scatter_add(0, &index, &source))
     }),
+    ("grid_sample/8x32x64x64", || {
+        let (x, grid) = sampled()?;
+        repeat(move || grid_sample(&x, &grid, Default::default()))
+    }),
+    ("grid_sample/8x32x64x64/backward", || {
+        let (x, grid) = sampled()?;
+        x.requires_grad_(true)?;
+        grid.requires_grad_(true)?;
+        let grad = normal(&[8, 32, 64, 64])?;
+        Ok(Box::new(move || {
+            let y = grid_sample(&x, &grid, Default::default())?;
+            y.backward_with(Some(&grad), &Default::default())?;
+            x.zero_grad();
+            grid.zero_grad();
+            Ok(())
+        }))
+    }),
     ("transpose_copy/4096x4096", || {
         let x = normal(&[4096, 4096])?;
         repeat(move || x.transpose(0, 1)?.copy())
@@ -93,6 +111,11 @@ fn normal(shape: &[usize]) -> Result<Tensor> {
 /// Integers from 0 to less than a number, other ones for each shape.
 fn classes(count: i64, shape: &[usize]) -> Result<Tensor> {
     Generator::new(shape.len() as u64).randint(0, count, shape, DType::I64)
+}
+
+/// An image and a grid of points, of which some are outside.
+fn sampled() -> Result<(Tensor, Tensor)> {
+    Ok((normal(&[8, 32, 64, 64])?, normal(&[8, 64, 64, 2])?.mul(0.5)?))
 }
 
 fn repeat(f: impl Fn() -> Result<Tensor> + 'static) -> Result<Case> {

@@ -1,7 +1,7 @@
-//! Scans that are composed of pointwise operations on rows: running extrema and sums of exponentials.
+//! Running extrema with their places, and running sums of exponentials, a scan that is composed of pointwise operations on rows.
 
-use crate::Tensor;
-use rustorch_core::{DType, Dims, Error, Result, Shape};
+use crate::{Tensor, fuse};
+use rustorch_core::{DType, Dims, Error, Result, ScanOp, Shape};
 use rustorch_runtime::DeviceGuard;
 
 impl Tensor {
@@ -17,7 +17,7 @@ impl Tensor {
     /// # Errors
     /// Of complex numbers.
     pub fn cummax(&self, dim: isize) -> Result<(Tensor, Tensor)> {
-        self.running_extreme("cummax", dim, |a, b| a.maximum(b))
+        self.running_extreme(ScanOp::Max, dim)
     }
 
     /// The smallest so far along a dimension, and where it is (`I64`), of equals the last. From the first NaN on, NaN.
@@ -31,38 +31,14 @@ impl Tensor {
     /// # Errors
     /// Of complex numbers.
     pub fn cummin(&self, dim: isize) -> Result<(Tensor, Tensor)> {
-        self.running_extreme("cummin", dim, |a, b| a.minimum(b))
+        self.running_extreme(ScanOp::Min, dim)
     }
 
-    fn running_extreme(
-        &self,
-        name: &'static str,
-        dim: isize,
-        extreme: fn(&Tensor, &Tensor) -> Result<Tensor>,
-    ) -> Result<(Tensor, Tensor)> {
-        let axis = self.axis(name, dim)?;
-        if self.dtype().is_complex() || self.dtype().is_quant() {
-            return Err(Error::dtype(name, "takes real numbers", [self.dtype()]));
-        }
-        let _beside = DeviceGuard::beside(self.storage());
-        let Some(&len) = self.dims().get(axis) else {
-            return Ok((self.copy()?, Tensor::zeros((), DType::I64)?));
-        };
-        let x = self.detach();
-        let dim = axis as isize;
-        // Those that equal the extreme so far are the extreme: the last of them is where it is.
-        let mut is_extreme = x.eq(&x.scanned(axis, &extreme)?)?;
-        if self.dtype().is_float() {
-            is_extreme = is_extreme.logical_or(&x.isnan()?)?;
-        }
-        let mut place = Dims::from_elem(1, self.ndim());
-        place[axis] = len;
-        let dtype = if i32::try_from(len).is_ok() { DType::I32 } else { DType::I64 };
-        let places = Tensor::arange_with(0, len as i64, 1, dtype)?.reshape_to(Shape::new(place)?)?;
-        let maximum = |a: &Tensor, b: &Tensor| a.maximum(b);
-        let indices = is_extreme.where_cond(&places, &places.zeros_like()?)?.scanned(axis, &maximum)?;
-        let indices = indices.to_dtype(DType::I64)?;
-        Ok((self.gather(dim, &indices)?, indices))
+    fn running_extreme(&self, op: ScanOp, dim: isize) -> Result<(Tensor, Tensor)> {
+        let axis = self.axis(op.name(), dim)?;
+        let values = self.scan(op, dim)?;
+        let places = last_extremes(self, &values, axis)?;
+        Ok((values, places))
     }
 
     /// What a commutative and associative function makes of each element along a dimension and all before it.
@@ -103,6 +79,23 @@ impl Tensor {
         }
         x.scanned(axis, &|a: &Tensor, b: &Tensor| a.logaddexp(b))?.to_dtype(dtype)
     }
+}
+
+/// Where each of the running extrema of `x` along a dimension is (`I64`): of equals, and of NaNs, the last so far.
+pub(crate) fn last_extremes(x: &Tensor, extrema: &Tensor, axis: usize) -> Result<Tensor> {
+    let _beside = DeviceGuard::beside(x.storage());
+    let Some(&len) = x.dims().get(axis) else { return Tensor::zeros((), DType::I64) };
+    let mut place = Dims::from_elem(1, x.ndim());
+    place[axis] = len;
+    let place = Tensor::arange(0, len as i64, 1)?.reshape_to(Shape::new(place)?)?;
+    let is_float = x.dtype().is_float();
+    let place_of_extreme = fuse(|[x, extreme, place]| {
+        let is_extreme = x.eq(extreme);
+        // A NaN is the extreme, but does not equal it.
+        let is_extreme = if is_float { is_extreme.logical_or(x.isnan()) } else { is_extreme };
+        is_extreme.where_cond(place, 0)
+    })?;
+    place_of_extreme.apply(&[&x.detach(), &extrema.detach(), &place])?.scan(ScanOp::Max, axis as isize)
 }
 
 /// Rows that are scanned one after another.

@@ -264,7 +264,7 @@ impl Tensor {
         Ok(x)
     }
 
-    fn scan(&self, op: ScanOp, dim: isize) -> Result<Tensor> {
+    pub(crate) fn scan(&self, op: ScanOp, dim: isize) -> Result<Tensor> {
         let axis = self.axis(op.name(), dim)?;
         run(&Op::Scan(Scan { op, axis }), &[self])
     }

@@ -4,7 +4,9 @@ use crate::binary::DEFAULT_FLOAT;
 use crate::{Tensor, TensorOrScalar};
 use rustorch_core::{DType, Error, Result};
 use rustorch_runtime::DeviceGuard;
-use std::borrow::Cow;
+
+/// So many elements [`Tensor::bincount`] counts at once: what it makes of them stays in a cache.
+const COUNTED: usize = 1 << 15;
 
 /// What a [quantile](Tensor::quantile) between two elements is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -234,13 +236,18 @@ impl Tensor {
         let Ok(most) = usize::try_from(if least < 0 { least } else { most }) else {
             return Err(Error::argument(NAME, format!("cannot count {least}, which is negative")));
         };
-        let source = match weights {
-            Some(weights) if weights.dtype() == DType::F32 => Cow::Borrowed(weights),
-            Some(weights) => Cow::Owned(weights.to_dtype(DType::F64)?),
-            None => Cow::Owned(Tensor::ones([self.numel()], DType::I64)?),
-        };
-        let counts = Tensor::zeros([minlength.max(most.saturating_add(1))], source.dtype())?;
-        counts.scatter_add(0, &index, &source)
+        let bins = [minlength.max(most.saturating_add(1))];
+        if let Some(weights) = weights {
+            let dtype = if weights.dtype() == DType::F32 { DType::F32 } else { DType::F64 };
+            return Tensor::zeros(bins, dtype)?.scatter_add(0, &index, &weights.to_dtype(dtype)?);
+        }
+        let (counts, ones) = (Tensor::zeros(bins, DType::I64)?, Tensor::ones([1], DType::I64)?);
+        let chunk = COUNTED.min(self.numel());
+        let ones = ones.expand([chunk as isize])?.contiguous()?;
+        for part in index.split(chunk, 0)? {
+            counts.scatter_add_(0, &part, &ones.narrow(0, 0, part.numel())?)?;
+        }
+        Ok(counts)
     }
 
     /// How many elements lie in each of so many bins of one width from `min` to `max`, in the tensor's dtype. The last bin has `max`, too;

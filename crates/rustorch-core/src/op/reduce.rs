@@ -133,10 +133,26 @@ op_names! {
         Sum = "cumsum",
         /// Running product, likewise.
         Prod = "cumprod",
+        /// Largest so far, with the dtypes of [`ReduceOp::Max`]; NaN from the first NaN on.
+        Max = "cummax",
+        /// Smallest so far, likewise.
+        Min = "cummin",
     }
 }
 
-/// Running sums or products along an axis.
+impl ScanOp {
+    /// The dtype of the result for elements of `dtype`; `None` where the scan is not defined for it.
+    pub fn output(self, dtype: DType) -> Option<DType> {
+        match self {
+            ScanOp::Sum => ReduceOp::Sum.output(dtype),
+            ScanOp::Prod => ReduceOp::Prod.output(dtype),
+            ScanOp::Max => ReduceOp::Max.output(dtype),
+            ScanOp::Min => ReduceOp::Min.output(dtype),
+        }
+    }
+}
+
+/// Running sums, products or extrema along an axis.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Scan {
@@ -159,9 +175,9 @@ impl Operation for Scan {
         let name = self.op.name();
         let dtype = same_dense(name, args, 1..=1)?;
         axis_in(name, self.axis, args[0].shape())?;
-        match ReduceOp::Sum.output(dtype) {
+        match self.op.output(dtype) {
             Some(out) => one(out, args[0].shape().clone()),
-            None => Err(Error::dtype(name, "is not defined for this dtype", [dtype])),
+            None => Err(Error::dtype(name, "takes real numbers: complex ones have no order", [dtype])),
         }
     }
 

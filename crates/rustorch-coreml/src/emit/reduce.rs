@@ -142,7 +142,7 @@ impl Emitter<'_> {
 
     pub(super) fn scan(&mut self, op: &Scan, node: &Node) -> Emit {
         let x = self.arg(node, 0)?;
-        if op.op == ScanOp::Prod {
+        if op.op != ScanOp::Sum {
             return Err(super::no_emitter(op.op.name()));
         }
         let n = x.dims[op.axis];

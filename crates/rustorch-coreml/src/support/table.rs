@@ -101,6 +101,7 @@ pub fn support(op: OpKind) -> Support {
         OpKind::Reduce(op) => reduce(op),
         OpKind::Scan(ScanOp::Sum) => if_all(ALL, &[SumFits]),
         OpKind::Scan(ScanOp::Prod) => lacking("MIL has no running products"),
+        OpKind::Scan(ScanOp::Max | ScanOp::Min) => lacking("MIL has no running extrema"),
         OpKind::Softmax(_) | OpKind::LayerNorm | OpKind::RmsNorm | OpKind::AddRmsNorm => of_rank(1, &[]),
         OpKind::BatchNorm => of_rank(2, &[Evaluation]),
         OpKind::GroupNorm => of_rank(2, &[]),

@@ -1,7 +1,8 @@
-//! Cumulative sums and products.
+//! Cumulative sums, products and extrema.
 
 use super::strided::{for_rows, unreachable_memory};
 use crate::ThreadPool;
+use crate::simd::{self, Level, Task};
 use rustorch_core::{C64, C128, Element, Fault, ScanOp, View, ViewMut, bf16, dispatch_dtype, f16};
 
 pub(super) fn run(
@@ -11,16 +12,87 @@ pub(super) fn run(
     x: &View<'_>,
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
+    match op {
+        ScanOp::Sum => accumulate(pool, false, axis, x, out),
+        ScanOp::Prod => accumulate(pool, true, axis, x, out),
+        ScanOp::Max => extreme(pool, true, axis, x, out),
+        ScanOp::Min => extreme(pool, false, axis, x, out),
+    }
+}
+
+fn accumulate(
+    pool: &ThreadPool,
+    product: bool,
+    axis: usize,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
     let len = x.layout().dims().get(axis).copied().unwrap_or(1);
     dispatch_dtype!(x.dtype(), all, T => {
         for_rows(pool, x, out, axis, 2 * len, &|_, x: &[T], out: &mut [<T as Scanned>::Out]| {
-            let mut total = T::start(op);
+            let mut total = T::start(product);
             for (x, out) in x.iter().zip(out) {
-                total = x.take(op, total);
+                total = x.take(product, total);
                 *out = T::result(total);
             }
         })
     }, _ => Err(unreachable_memory()))
+}
+
+fn extreme(
+    pool: &ThreadPool,
+    largest: bool,
+    axis: usize,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let len = x.layout().dims().get(axis).copied().unwrap_or(1);
+    dispatch_dtype!(x.dtype(), [Bool U8 I8 I16 I32 U32 I64 F16 BF16 F32 F64], T => {
+        for_rows(pool, x, out, axis, len, &|_, x: &[T], out: &mut [T]| {
+            simd::run(Extrema { x, out, largest });
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+/// Elements that are compared with the extreme so far at once.
+const CHUNK: usize = 32;
+
+/// The running extrema of a line. Most chunks of a line without an order have no new one, and are filled.
+struct Extrema<'a, T> {
+    x: &'a [T],
+    out: &'a mut [T],
+    largest: bool,
+}
+
+impl<T: Element + PartialOrd> Task for Extrema<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+    fn run<L: Level>(self, _: L) {
+        // Of equals the last, as in PyTorch (zeros differ in their signs). A NaN always replaces, and no number replaces a NaN.
+        match self.largest {
+            true => extrema(self.x, self.out, |x, best| (x >= best) | (x != x)),
+            false => extrema(self.x, self.out, |x, best| (x <= best) | (x != x)),
+        }
+    }
+}
+
+#[inline(always)]
+fn extrema<T: Element>(x: &[T], out: &mut [T], replaces: impl Fn(T, T) -> bool) {
+    let Some(&(mut best)) = x.first() else { return };
+    for (x, out) in x.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
+        if !x.iter().fold(false, |any, &x| any | replaces(x, best)) {
+            out.fill(best);
+            continue;
+        }
+        for (&x, out) in x.iter().zip(out) {
+            if replaces(x, best) {
+                best = x;
+            }
+            *out = best;
+        }
+    }
 }
 
 /// An element of a running sum or product, which runs in the widest type of its family.
@@ -29,8 +101,8 @@ trait Scanned: Element {
     type Out: Element;
     /// The type of the running value.
     type Total: Copy;
-    fn start(op: ScanOp) -> Self::Total;
-    fn take(self, op: ScanOp, total: Self::Total) -> Self::Total;
+    fn start(product: bool) -> Self::Total;
+    fn take(self, product: bool, total: Self::Total) -> Self::Total;
     fn result(total: Self::Total) -> Self::Out;
 }
 
@@ -41,20 +113,14 @@ macro_rules! scanned {
             type Out = $out;
             type Total = $total;
             #[inline(always)]
-            fn start(op: ScanOp) -> $total {
-                match op {
-                    ScanOp::Sum => $from(0u8),
-                    ScanOp::Prod => $from(1u8),
-                }
+            fn start(product: bool) -> $total {
+                $from(u8::from(product))
             }
             #[inline(always)]
-            fn take(self, op: ScanOp, $a: $total) -> $total {
+            fn take(self, product: bool, $a: $total) -> $total {
                 let $x = self;
                 let $b: $total = $wide;
-                match op {
-                    ScanOp::Sum => $sum,
-                    ScanOp::Prod => $product,
-                }
+                if product { $product } else { $sum }
             }
             #[inline(always)]
             fn result($t: $total) -> $out {

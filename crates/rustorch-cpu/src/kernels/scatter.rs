@@ -9,7 +9,9 @@ use rustorch_core::{
     C64, C128, Element, Fault, Layout, ScatterMode, ScatterReduce, ScatterReduction, View, ViewMut, bf16,
     dispatch_dtype, f16,
 };
+use std::iter::{StepBy, Zip};
 use std::ops::Mul;
+use std::slice::Iter;
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 14;
@@ -38,6 +40,7 @@ pub(super) fn run(
         }
         // SAFETY: each line belongs to one range, and holds the elements of `x`.
         lines.each(pool, axis, src, out, || (), |target: &RowsMut<'_, T>, i, changes, ()| unsafe {
+            let changes = changes.map(|(&place, &value)| (place, value));
             match mode {
                 ScatterMode::Replace => target.update(i, changes, |_, value| value),
                 ScatterMode::Add => target.update(i, changes, T::plus),
@@ -68,7 +71,7 @@ pub(super) fn reduce(
                 ScatterReduction::Max => Combined::larger(a, b),
                 ScatterReduction::Min => Combined::smaller(a, b),
             };
-            let changes = changes.map(|(place, value)| (place, (place, value.widened())));
+            let changes = changes.map(|(&place, &value)| (place, (place, value.widened())));
             // SAFETY: each line belongs to one range, and holds the elements of `x`.
             unsafe {
                 target.update(i, changes, |old, (place, value)| {
@@ -89,6 +92,9 @@ pub(super) fn reduce(
         })
     }, _ => Err(unreachable_memory()))
 }
+
+/// Where the sources of a line go in the target's line, and they themselves.
+type Changes<'a, T> = Zip<StepBy<Iter<'a, usize>>, Iter<'a, T>>;
 
 /// The lines along the axis of a source and of what it changes.
 struct Lines {
@@ -141,7 +147,7 @@ impl Lines {
         src: &View<'_>,
         out: &mut ViewMut<'_>,
         fresh: impl Fn() -> S + Sync,
-        change: impl Fn(&RowsMut<'_, T>, usize, &mut dyn Iterator<Item = (usize, T)>, &mut S) + Sync,
+        change: impl Fn(&RowsMut<'_, T>, usize, Changes<'_, T>, &mut S) + Sync,
     ) -> Result<(), Fault> {
         let source = Rows::<T>::new(&strided::part(src, &self.from), axis)?;
         let mut place = strided::part_mut(out, &self.to);
@@ -150,9 +156,8 @@ impl Lines {
             let (mut gathered, mut state) = (Vec::new(), fresh());
             for i in range {
                 let first = if self.starts.len() == 1 { self.starts[0] } else { self.starts[i] };
-                let values = source.row(i, &mut gathered).iter().enumerate();
-                let mut changes = values.map(|(k, &value)| (self.chosen[first + k * self.step], value));
-                change(&target, i, &mut changes, &mut state);
+                let places = self.chosen[first..].iter().step_by(self.step.max(1));
+                change(&target, i, places.zip(source.row(i, &mut gathered)), &mut state);
             }
         });
         Ok(())

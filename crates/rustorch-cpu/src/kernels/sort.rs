@@ -4,6 +4,11 @@ use super::strided::{for_rows2, unreachable_memory};
 use crate::ThreadPool;
 use rustorch_core::{Element, Fault, Op, View, ViewMut, bf16, dispatch_dtype, f16};
 
+/// The fewest elements for which counting sort is tried.
+const LEAST_COUNTED: usize = 32;
+/// The most counters of counting sort: what fits into the nearest caches.
+const MOST_COUNTERS: usize = 1 << 14;
+
 /// `Sort` or `TopK`.
 pub(super) fn run(pool: &ThreadPool, op: &Op, x: &View<'_>, outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
     let (axis, descending, k) = match op {
@@ -15,9 +20,15 @@ pub(super) fn run(pool: &ThreadPool, op: &Op, x: &View<'_>, outs: &mut [ViewMut<
     let k = k.unwrap_or(len);
     dispatch_dtype!(x.dtype(), [Bool U8 I8 I16 I32 U32 I64 F16 BF16 F32 F64], T => {
         for_rows2(pool, x, outs, axis, 16 * len, &|x: &[T], values: &mut [T], indices: &mut [i64]| {
-            if size_of::<T>() <= 4 && u32::try_from(x.len()).is_ok() {
+            let flip = match (descending, size_of::<T>()) {
+                (false, _) => 0,
+                (true, ..=4) => u32::MAX.into(),
+                (true, _) => u64::MAX,
+            };
+            if by_counting(x, flip, values, indices) {
+                // Few distinct integers.
+            } else if size_of::<T>() <= 4 && u32::try_from(x.len()).is_ok() {
                 // The key above the index, so that one comparison orders both.
-                let flip = if descending { u64::from(u32::MAX) } else { 0 };
                 let pack = |(i, x): (usize, &T)| (x.key() ^ flip) << 32 | i as u64;
                 let mut keys: Vec<u64> = x.iter().enumerate().map(pack).collect();
                 first(&mut keys, k);
@@ -26,7 +37,6 @@ pub(super) fn run(pool: &ThreadPool, op: &Op, x: &View<'_>, outs: &mut [ViewMut<
                     (*value, *index) = (x[i], i as i64);
                 }
             } else {
-                let flip = if descending { u64::MAX } else { 0 };
                 let mut keys: Vec<(u64, usize)> = x.iter().enumerate().map(|(i, x)| (x.key() ^ flip, i)).collect();
                 first(&mut keys, k);
                 for ((&(_, i), value), index) in keys.iter().zip(values).zip(indices) {
@@ -35,6 +45,36 @@ pub(super) fn run(pool: &ThreadPool, op: &Op, x: &View<'_>, outs: &mut [ViewMut<
             }
         })
     }, _ => Err(unreachable_memory()))
+}
+
+/// Counting sort: writes the first elements of the sorted `x`, as many as there is room for, if they are integers of a range that is not
+/// wider than there are elements; `false` otherwise.
+fn by_counting<T: Key>(x: &[T], flip: u64, values: &mut [T], indices: &mut [i64]) -> bool {
+    if T::DTYPE.is_float() || x.len() < LEAST_COUNTED {
+        return false;
+    }
+    let key = |x: &T| x.key() ^ flip;
+    let (least, most) =
+        x.iter().fold((u64::MAX, 0), |(least, most), x| (key(x).min(least), key(x).max(most)));
+    let Some(range) = usize::try_from(most - least).ok().filter(|&range| range < x.len().min(MOST_COUNTERS))
+    else {
+        return false;
+    };
+    let mut places = vec![0usize; range + 1];
+    x.iter().for_each(|x| places[(key(x) - least) as usize] += 1);
+    let mut before = 0;
+    for place in &mut places {
+        before += std::mem::replace(place, before);
+    }
+    // In the order of their indices, so that equals keep it.
+    for (i, x) in x.iter().enumerate() {
+        let place = &mut places[(key(x) - least) as usize];
+        if let (Some(value), Some(index)) = (values.get_mut(*place), indices.get_mut(*place)) {
+            (*value, *index) = (*x, i as i64);
+        }
+        *place += 1;
+    }
+    true
 }
 
 /// Brings the `k` least of distinct keys to the front, in order.

@@ -417,6 +417,35 @@ fn yarn_blends_frequencies() {
     close(&got, &want, 5e-4);
 }
 
+/// Integers of a small range are counted; the order is that of the standard library's stable sort.
+#[test]
+fn sorts_of_few_distinct_integers_are_stable() {
+    fn check<T: Element + Ord>(x: &[T]) {
+        let long = Tensor::new(&[x.len()], x);
+        for descending in [false, true] {
+            let mut order: Vec<usize> = (0..x.len()).collect();
+            order.sort_by(|&i, &j| if descending { x[j].cmp(&x[i]) } else { x[i].cmp(&x[j]) });
+            let sort = Op::Sort(Sort { axis: 0, descending });
+            let top = Op::TopK(TopK { k: 70, axis: 0, largest: descending });
+            for (op, count) in [(sort, x.len()), (top, 70)] {
+                let out = run(&op, &[&long]).unwrap();
+                let expected = order[..count].iter();
+                assert_eq!(out[0].values::<T>(), expected.clone().map(|&i| x[i]).collect::<Vec<_>>());
+                assert_eq!(out[1].values::<i64>(), expected.map(|&i| i as i64).collect::<Vec<_>>());
+            }
+        }
+    }
+    let near = |i: i64| (i * 7919) % 13 - 6;
+    check(&(0..100).map(near).collect::<Vec<i64>>());
+    check(&(0..100).map(|i| i64::MIN + 6 + near(i)).collect::<Vec<_>>());
+    check(&(0..100).map(|i| near(i) as i8).collect::<Vec<_>>());
+    check(&(0..100).map(|i| near(i) % 2 == 0).collect::<Vec<_>>());
+    // As wide a range as there is.
+    check(
+        &(0..100).map(|i| if i % 3 == 0 { i64::MIN } else { i64::MAX - near(i).abs() }).collect::<Vec<_>>(),
+    );
+}
+
 #[test]
 fn sorts_are_stable_and_put_nan_last() {
     let x = Tensor::new(&[2, 5], &[3.0f32, f32::NAN, -1.0, 3.0, 0.0, -0.0, 0.0, f32::NEG_INFINITY, 1.0, 0.0]);

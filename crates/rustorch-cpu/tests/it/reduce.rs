@@ -155,6 +155,32 @@ fn scans() {
     );
 }
 
+/// As `torch.cummax` and `torch.cummin`; a long line, which spans several chunks, by the definition.
+#[test]
+fn running_extrema() {
+    let (max, min) =
+        (|axis| Op::Scan(Scan { op: ScanOp::Max, axis }), |axis| Op::Scan(Scan { op: ScanOp::Min, axis }));
+    let x = Tensor::new(&[2, 4], &[2u8, 1, 3, 0, 1, 1, 0, 9]);
+    assert_eq!(run1::<u8>(&max(1), &[&x]), [2, 2, 3, 3, 1, 1, 1, 9]);
+    assert_eq!(run1::<u8>(&min(0), &[&x]), [2, 1, 3, 0, 1, 1, 0, 0]);
+    let x = Tensor::new(&[4], &[false, true, false, true]);
+    assert_eq!(run1::<bool>(&max(0), &[&x]), [false, true, true, true]);
+    // A long line, whose records come in several chunks: the largest of each beginning.
+    let x: Vec<f32> = (0..1000).map(|i| ((i * 7919) % 1009) as f32 - 400.0).collect();
+    let largest = |i: usize| x[..=i].iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let smallest = |i: usize| x[..=i].iter().copied().fold(f32::INFINITY, f32::min);
+    let long = Tensor::new(&[1000], &x);
+    assert_eq!(run1::<f32>(&max(0), &[&long]), (0..1000).map(largest).collect::<Vec<_>>());
+    assert_eq!(run1::<f32>(&min(0), &[&long]), (0..1000).map(smallest).collect::<Vec<_>>());
+    // From the first NaN on, NaN; of zeros the sign of the last.
+    let mut x = vec![f64::NEG_INFINITY; 100];
+    x[70] = f64::NAN;
+    let found = run1::<f64>(&max(0), &[&Tensor::new(&[100], &x)]);
+    assert!(found[..70].iter().all(|&x| x == f64::NEG_INFINITY) && found[70..].iter().all(|x| x.is_nan()));
+    let zeros = run1::<f32>(&max(0), &[&Tensor::new(&[3], &[0.0f32, -0.0, -1.0])]);
+    assert_eq!(zeros.iter().map(|x| x.is_sign_negative()).collect::<Vec<_>>(), [false, true, true]);
+}
+
 #[test]
 fn scatters() {
     // torch.zeros(3, 5).scatter(0, tensor([[0, 1, 2, 0]]), arange(1, 11).reshape(2, 5))

@@ -1,4 +1,4 @@
-//! Cumulative sums and products along an axis. Long lines are scanned by a workgroup, as many elements at a time as it has
+//! Cumulative sums, products and extrema along an axis. Long lines are scanned by a workgroup, as many elements at a time as it has
 //! threads (Hillis, Steele: Data parallel algorithms, 1986).
 
 use super::lines::{self, Lines};
@@ -38,8 +38,10 @@ parameters! {
 }
 
 /// Supported operations and their dtypes.
-pub const ROWS: &[Row] =
-    &[row(OpType::Reduction, &[OpKind::Scan(ScanOp::Sum), OpKind::Scan(ScanOp::Prod)], sets::DENSE)];
+pub const ROWS: &[Row] = &[
+    row(OpType::Reduction, &[OpKind::Scan(ScanOp::Sum), OpKind::Scan(ScanOp::Prod)], sets::DENSE),
+    row(OpType::Reduction, &[OpKind::Scan(ScanOp::Max), OpKind::Scan(ScanOp::Min)], sets::ORDERED),
+];
 
 impl Kernels for ScanParameters {
     fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
@@ -81,6 +83,8 @@ impl Scan {
         let kind = match op {
             ScanOp::Sum => Kind::Sum,
             ScanOp::Prod => Kind::Prod,
+            ScanOp::Max => Kind::Max,
+            ScanOp::Min => Kind::Min,
         };
         let mut module = Module::new();
         let x = fold::input(kind, dtype, &mut module, hardware);

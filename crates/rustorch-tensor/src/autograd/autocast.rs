@@ -104,6 +104,7 @@ fn policy(op: OpKind) -> Policy {
         ) => Wide,
         K::Fft(FftKind::ComplexToComplex | FftKind::RealToComplex | FftKind::ComplexToReal) => Wide,
         K::Unary(_) | K::Binary(_) | K::Compare(_) | K::Glu(_) | K::Where | K::Clamp | K::Cast => AsGiven,
+        K::Scan(ScanOp::Max | ScanOp::Min) => AsGiven,
         K::FusedPointwise | K::Copy | K::Reduce(_) | K::Sort | K::TopK | K::Tri(_) => AsGiven,
         K::Fill | K::Arange | K::Random(_) | K::Dropout | K::Rope | K::Pad | K::Custom(_) => AsGiven,
         K::Sample(_) | K::LogGammaGrad => AsGiven,

@@ -259,8 +259,9 @@ impl Cases {
                         }
                     }
                     for (axis, &len) in dims.iter().enumerate() {
-                        self.add(Op::Scan(Scan { op: ScanOp::Sum, axis }), vec![x.clone()]);
-                        self.add(Op::Scan(Scan { op: ScanOp::Prod, axis }), vec![x.clone()]);
+                        for op in [ScanOp::Sum, ScanOp::Prod, ScanOp::Max, ScanOp::Min] {
+                            self.add(Op::Scan(Scan { op, axis }), vec![x.clone()]);
+                        }
                         for flag in [false, true] {
                             self.add(Op::Sort(Sort { axis, descending: flag }), vec![x.clone()]);
                             let k = len.min(2);

@@ -58,8 +58,9 @@ fn reductions(cases: &mut Cases, dtype: DType, dims: &[usize], ops: &[ReduceOp])
         cases.add(reduce(&[0, 1]), vec![x.clone()]);
     }
     if dims[1] < 1000 {
-        cases.add(Op::Scan(Scan { op: ScanOp::Sum, axis: 1 }), vec![x.clone()]);
-        cases.add(Op::Scan(Scan { op: ScanOp::Prod, axis: 1 }), vec![x]);
+        for op in [ScanOp::Sum, ScanOp::Prod, ScanOp::Max, ScanOp::Min] {
+            cases.add(Op::Scan(Scan { op, axis: 1 }), vec![x.clone()]);
+        }
     }
 }
 
@@ -112,7 +113,9 @@ fn special(cases: &mut Cases) {
                 vec![x.clone()],
             );
         }
-        cases.add(Op::Scan(Scan { op: ScanOp::Sum, axis: 0 }), vec![x.clone()]);
+        for op in [ScanOp::Sum, ScanOp::Max, ScanOp::Min] {
+            cases.add(Op::Scan(Scan { op, axis: 0 }), vec![x.clone()]);
+        }
         cases.add(Op::Softmax(Softmax { axis: 0, log: false }), vec![x]);
     }
 }

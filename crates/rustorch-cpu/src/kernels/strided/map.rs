@@ -2,6 +2,7 @@
 
 use super::{base, base_mut};
 use crate::ThreadPool;
+use crate::simd::{self, Level, Task};
 use rustorch_core::{DType, Dims, Element, Fault, FusedPointwise, Layout, View, ViewMut};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
@@ -156,12 +157,10 @@ impl Loop {
         let grouped = inner < SHORT && ndim > 1;
         let mut position: Dims = SmallVec::from_elem(0, ndim);
         let mut at = range.start;
+        if at < range.end {
+            self.advance(&mut position, at);
+        }
         while at < range.end {
-            let mut rest = at;
-            for axis in (0..ndim).rev() {
-                position[axis] = rest % self.dims[axis];
-                rest /= self.dims[axis];
-            }
             let col = position[ndim - 1];
             let len = if grouped {
                 BLOCK.min(range.end - at)
@@ -182,7 +181,7 @@ impl Loop {
                     } else if !grouped && stride == 0 {
                         if filled[i] != first {
                             // SAFETY: `first` is an element, and the buffer holds a block of them.
-                            unsafe { repeat(first, buffer, o.size) };
+                            unsafe { repeat(first, buffer, inner.min(BLOCK), o.size) };
                             filled[i] = first;
                         }
                     } else {
@@ -199,6 +198,21 @@ impl Loop {
                 unsafe { self.scatter(out, &position, len, addresses[0]) };
             }
             at += len;
+            self.advance(&mut position, len);
+        }
+    }
+
+    /// Moves a position so many elements on.
+    #[inline]
+    fn advance(&self, position: &mut Dims, elements: usize) {
+        let mut carry = elements;
+        for (at, &dim) in position.iter_mut().zip(&self.dims).rev() {
+            *at += carry;
+            if *at < dim {
+                return;
+            }
+            // Mostly the end of a row, for which no division is needed.
+            (carry, *at) = if *at == dim { (1, 0) } else { (*at / dim, *at % dim) };
         }
     }
 
@@ -299,13 +313,41 @@ pub(crate) unsafe fn copy_run(
     }
 }
 
-/// Fills a block with one element.
+/// Fills a buffer with `n` times one element.
 ///
 /// # Safety
-/// `element` is valid for reading `size` bytes; `buffer` is a whole [`Scratch`].
-unsafe fn repeat(element: *const u8, buffer: *mut u8, size: usize) {
-    // SAFETY: by the contract.
-    unsafe { copy_run(element, 0, buffer, 1, BLOCK, size) }
+/// `element` is valid for reading `size` bytes; `buffer` is a [`Scratch`], and `n` at most its length.
+unsafe fn repeat(element: *const u8, buffer: *mut u8, n: usize, size: usize) {
+    struct Repeat<'a, W> {
+        element: W,
+        buffer: &'a mut [MaybeUninit<W>],
+    }
+    impl<W: Copy> Task for Repeat<'_, W> {
+        type Output = ();
+        #[inline(always)]
+        fn run<L: Level>(self, _: L) {
+            self.buffer.fill(MaybeUninit::new(self.element));
+        }
+    }
+    /// # Safety
+    /// As of `repeat`, with an element of type `W`.
+    unsafe fn typed<W: Copy>(element: *const u8, buffer: *mut u8, n: usize) {
+        // SAFETY: by the contract; a scratch buffer is aligned for every element, and nobody else uses it meanwhile.
+        let (element, buffer) =
+            unsafe { (element.cast::<W>().read(), std::slice::from_raw_parts_mut(buffer.cast(), n)) };
+        simd::run(Repeat { element, buffer });
+    }
+    // SAFETY: by the contract. Words have the size of the elements and at most their alignment.
+    unsafe {
+        match size {
+            1 => typed::<u8>(element, buffer, n),
+            2 => typed::<u16>(element, buffer, n),
+            4 => typed::<u32>(element, buffer, n),
+            // Complex numbers are aligned like their parts.
+            8 => typed::<[u32; 2]>(element, buffer, n),
+            _ => typed::<[u64; 2]>(element, buffer, n),
+        }
+    }
 }
 
 /// A function of runs of two arguments and the output.

@@ -214,14 +214,14 @@ pub(crate) fn indices(op: &'static str, x: &View<'_>, len: usize) -> Result<Vec<
         len: usize,
     ) -> Result<Vec<usize>, Fault> {
         let values = dense::<T>(x)?;
-        let each = values.iter().map(|&i| {
-            let i: i64 = i.into();
-            match usize::try_from(i) {
-                Ok(index) if index < len => Ok(index),
-                _ => Err(Error::Index { op, index: i, len }.into()),
-            }
-        });
-        each.collect()
+        // One pass that checks all without a branch, and one that converts: each is several times as fast as both in one.
+        // A negative index is larger than any length.
+        let fits = |&i: &T| (i.into() as u64) < len as u64;
+        if !values.iter().fold(true, |all, i| all & fits(i)) {
+            let wrong = values.iter().find(|&i| !fits(i)).map_or(0, |&i| i.into());
+            return Err(Error::Index { op, index: wrong, len }.into());
+        }
+        Ok(values.iter().map(|&i| i.into() as usize).collect())
     }
     match x.dtype() {
         DType::I32 => check::<i32>(op, x, len),

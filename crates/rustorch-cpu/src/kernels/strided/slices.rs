@@ -31,7 +31,6 @@ pub(crate) fn for_slices<T: Element>(
     let (ours, theirs) = (out.layout().select(axis, 0)?, x.layout().select(axis, 0)?);
     assert!(chosen.len() <= x.layout().dims()[axis], "more slices than there are");
     let len = out.layout().dims()[axis];
-    assert!(chosen.iter().all(|&k| k < len), "slice outside the view");
     let mut first = super::part_mut(out, &ours);
     let joint = Loop::new(&mut first, &[super::part(x, &theirs)], InPlace::Direct)?;
     let (last, [to, from]) = (joint.dims.len() - 1, [0, 1].map(|i: usize| &joint.operands[i]));
@@ -39,6 +38,7 @@ pub(crate) fn for_slices<T: Element>(
     if to.strides[last] != 1 || from.strides[last] != 1 || row < SHORT {
         return Ok(false);
     }
+    assert!(chosen.iter().all(|&k| k < len), "slice outside the view");
     let outer = Outer::new(&joint, &[last]);
     let run = |places: Range<usize>, rows: Range<usize>, columns: Range<usize>| {
         for (k, &chosen) in chosen.iter().enumerate().filter(|(_, chosen)| places.contains(chosen)) {

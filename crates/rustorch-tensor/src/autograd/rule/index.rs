@@ -13,7 +13,7 @@ use rustorch_core::{
 };
 
 /// Zeros of the shape of an argument, to which a gradient is added at an index.
-fn added_at(meta: &Meta, axis: usize, index: &Tensor, grad: &Tensor) -> Result<Tensor> {
+pub(super) fn added_at(meta: &Meta, axis: usize, index: &Tensor, grad: &Tensor) -> Result<Tensor> {
     let zeros = Tensor::zeros(meta.shape.clone(), (grad.dtype(), grad.device()))?;
     zeros.scatter_add_(axis as isize, index, grad)?;
     Ok(zeros)

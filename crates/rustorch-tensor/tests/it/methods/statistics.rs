@@ -100,6 +100,14 @@ fn absurd_sizes_are_errors() {
     assert_eq!(message(negative.bincount(None, 0)), "bincount: cannot count -7, which is negative");
 }
 
+/// More elements than are counted at once.
+#[test]
+fn many_elements_are_counted() {
+    let x = Tensor::arange(0, 100_000, 1).unwrap().remainder(7).unwrap();
+    let counts = x.bincount(None, 8).unwrap().to_vec::<i64>().unwrap();
+    assert_eq!(counts, [14286, 14286, 14286, 14286, 14286, 14285, 14285, 0]);
+}
+
 #[test]
 fn nan_is_the_largest_of_a_sequence() {
     let sorted = Tensor::new([1.0f32, 2.0, f32::NAN, f32::NAN]).unwrap();

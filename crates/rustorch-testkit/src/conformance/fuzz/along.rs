@@ -79,10 +79,12 @@ pub(super) fn scan(draw: &mut Draw) -> Option<Case> {
     let ndim = draw.ndim(0, 5);
     let dims = draw.dims(ndim, MOST);
     let axis = draw.fine.below(ndim.max(1));
-    let op = draw.kind.pick(&[ScanOp::Sum, ScanOp::Prod]);
+    let op = draw.kind.pick(&[ScanOp::Sum, ScanOp::Prod, ScanOp::Max, ScanOp::Min]);
     let numbers = match op {
         ScanOp::Sum => summed(draw, dtype),
         ScanOp::Prod => multiplied(dtype, dims.get(axis).copied().unwrap_or(1)),
+        ScanOp::Max | ScanOp::Min if draw.fine.chance(50) => Numbers::GRID.with(Special::All),
+        ScanOp::Max | ScanOp::Min => any(dtype),
     };
     let x = draw.argument(dtype, &dims, numbers);
     draw.case(Op::Scan(Scan { op, axis }), vec![x])
