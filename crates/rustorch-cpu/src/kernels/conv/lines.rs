@@ -56,14 +56,24 @@ pub(super) unsafe fn run<T: Number>(
     let least = (UNITS * pool.threads()).div_ceil((geometry.groups * planes).max(1));
     let lines = together(geometry, b.results.div_ceil(least.max(1)));
     let spans = b.results.div_ceil(lines.max(1));
-    let cost = (weights.offsets.len() * geometry.rows * c.results * lines).max(1);
-    pool.ranges(geometry.groups * planes * spans, GRAIN / cost, |units| {
+    // Long lines are divided, evenly, so that no part is shorter than a vector.
+    let parts = if lines == 1 { c.results.div_ceil(MOST_TOGETHER) } else { 1 };
+    let cost = (weights.offsets.len() * geometry.rows * c.results * lines / parts).max(1);
+    pool.ranges(geometry.groups * planes * spans * parts, GRAIN / cost, |units| {
         let mut memory = Memory::default();
         for unit in units {
-            let (group, plane, span) = (unit / (planes * spans), unit / spans % planes, unit % spans);
-            let first = span * lines;
-            let all = plane * b.results + first..plane * b.results + b.results.min(first + lines);
-            memory.lines(geometry, all);
+            let (span, part) = (unit / parts, unit % parts);
+            let (group, plane, span) = (span / (planes * spans), span / spans % planes, span % spans);
+            let first = plane * b.results + span * lines;
+            let end = plane * b.results + b.results.min((span + 1) * lines);
+            let results_of = match parts {
+                1 => first * c.results..end * c.results,
+                _ => {
+                    let at = |part: usize| first * c.results + c.results * part / parts;
+                    at(part)..at(part + 1)
+                }
+            };
+            memory.find(geometry, results_of);
             let image = memory.segments[0].image + group * geometry.source.group;
             // SAFETY: units are disjoint in results; and this function's contract.
             unsafe { weights.sum(geometry, source.base().add(image), group, results, &mut memory) };
@@ -91,7 +101,7 @@ pub(super) fn together(geometry: &Geometry, most: usize) -> usize {
 
 /// What a thread keeps from span to span.
 pub(super) struct Memory<T: Number> {
-    /// A line each. Their lanes are those of the span.
+    /// A line, or a part of one, each. Their lanes are those of the span.
     pub(super) segments: Vec<Segment>,
     sums: Vec<T::Sum>,
     rounded: Vec<T>,
@@ -104,10 +114,10 @@ impl<T: Number> Default for Memory<T> {
 }
 
 impl<T: Number> Memory<T> {
-    /// Takes a span of lines of one plane, which are counted through planes and images.
-    pub(super) fn lines(&mut self, geometry: &Geometry, lines: Range<usize>) {
-        let [_, b, c] = &geometry.axes;
-        geometry.segments(lines.start * c.results..lines.end * c.results, &mut self.segments);
+    /// Takes a span: whole lines of one plane, or a part of one; of results that are counted through positions and images.
+    pub(super) fn find(&mut self, geometry: &Geometry, results: Range<usize>) {
+        let b = &geometry.axes[1];
+        geometry.segments(results, &mut self.segments);
         for (i, segment) in self.segments.iter_mut().enumerate() {
             segment.lane = i * b.step * b.source_stride;
         }
@@ -179,12 +189,12 @@ impl<'a, T: Number> Weights<'a, T> {
         results: &ConvOutput<'_, T>,
         memory: &mut Memory<T>,
     ) {
-        let ([a, b, c], k) = (&geometry.axes, self.offsets.len());
+        let ([a, b, _], k) = (&geometry.axes, self.offsets.len());
         let Memory { segments, sums, rounded } = memory;
         let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return };
         let at = first.at.map(|at| at as usize);
-        let from = from.wrapping_add(at[0] * a.source_stride + at[1] * b.source_stride);
-        let width = last.lane + c.results;
+        let from = from.wrapping_add(at[0] * a.source_stride + at[1] * b.source_stride + at[2]);
+        let width = last.lane + last.len;
         rounded.resize(rounded.len().max(width), T::BLANK);
         for &(row, height) in &self.panels {
             sums.resize(height * width, T::Sum::ZERO);

@@ -50,7 +50,7 @@ pub(super) unsafe fn run<T: Number>(
     let mut packed = Room::<T::Sum>::new(geometry.groups * geometry.rows * Weights::<T>::depth(geometry))?;
     // SAFETY: this function's contract.
     let weights = unsafe { Weights::<T>::new(&padded, kernel, packed.elements()?) };
-    let [a, b, _] = &padded.axes;
+    let [a, b, c] = &padded.axes;
     let (lines, plane) = (lines::together(&padded, b.results), padded.source.channel);
     let cost = (Weights::<T>::depth(geometry) * geometry.rows * geometry.positions()).max(1);
     pool.ranges(geometry.images * geometry.groups, GRAIN / cost, |units| {
@@ -66,8 +66,8 @@ pub(super) unsafe fn run<T: Number>(
                     copy_plane(geometry, source, first, &padded, to);
                     for z in image * a.results..(image + 1) * a.results {
                         for y in (0..b.results).step_by(lines) {
-                            let all = z * b.results + y..z * b.results + b.results.min(y + lines);
-                            memory.lines(&padded, all);
+                            let (first, end) = (z * b.results + y, z * b.results + b.results.min(y + lines));
+                            memory.find(&padded, first * c.results..end * c.results);
                             weights.sum(&padded, scratch, group, results, &mut memory);
                         }
                     }
