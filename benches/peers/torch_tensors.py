@@ -164,6 +164,8 @@ class Case:
                 "set_points": lambda: x.__setitem__(index, part),
                 "add_points": lambda: x.index_put(index, part, accumulate=True),
             }[self.operation]
+        if self.operation not in ["get_mask", "get_rows_by_mask", "fill_mask", "set_mask", "nonzero"]:
+            return None
         mask = x > 0
         if self.operation == "get_rows_by_mask":
             mask = mask[:, 0]

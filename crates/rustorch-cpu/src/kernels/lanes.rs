@@ -3,8 +3,8 @@
 use crate::math::Real;
 use crate::simd::{LANES, prefetch};
 
-/// Enough independent chains of operations to hide their latency.
-const WIDTH: usize = 4 * LANES;
+/// Lanes: enough independent chains of operations to hide their latency.
+pub(super) const WIDTH: usize = 4 * LANES;
 
 /// The largest element; NaN if any is, −∞ if there is none.
 #[inline(always)]

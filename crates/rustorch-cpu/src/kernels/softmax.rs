@@ -1,5 +1,7 @@
 //! Softmax and its logarithm, and their gradients.
 
+mod columns;
+
 use super::lanes::{dot, map_sum_into, max, sum};
 use super::strided::{for_row_pairs, for_rows, unreachable_memory};
 use crate::ThreadPool;
@@ -16,6 +18,9 @@ pub(super) fn run(
     let log = softmax.log;
     let len = x.layout().dims().get(softmax.axis).copied().unwrap_or(1);
     dispatch_dtype!(x.dtype(), float, T => {
+        if columns::run::<T>(pool, softmax, x, out)? {
+            return Ok(());
+        }
         for_rows(pool, x, out, softmax.axis, 4 * len, &|_, x: &[T], out: &mut [T]| {
             let (mut wide, mut result) = (Vec::new(), Vec::new());
             let x = T::widen(x, &mut wide);

@@ -114,6 +114,19 @@ fn cases() -> Vec<Case> {
         Case::new(&[2, 0, 5, 5], &[4, 0, 3, 3], |_| ()),
         Case::new(&[2, 3, 5, 5], &[0, 3, 3, 3], |_| ()),
         Case::new(&[2, 3, 0, 5], &[4, 3, 3, 3], |p| pad(p, 2)),
+        // Lines that are divided, of a source that is padded or not.
+        Case::new(&[2, 3, 1103], &[5, 3, 4], |p| p.padding[0] = (1, 2)),
+        Case::new(&[1, 2, 2, 600], &[3, 2, 1, 5], |_| ()),
+        // Many planes of one channel, with lines joined or not, and shorter than a vector.
+        Case::new(&[3, 9, 10, 21], &[9, 1, 3, 3], |p| {
+            p.groups = 9;
+            pad(p, 1);
+        }),
+        Case::new(&[2, 10, 3, 11, 12], &[20, 1, 2, 3, 3], |p| {
+            p.groups = 10;
+            p.dilation = [1, 2, 1].as_slice().into();
+            pad(p, 1);
+        }),
         // One row, and several runs of results.
         Case::new(&[1, 3, 2500], &[1, 3, 3], |p| pad(p, 1)),
     ]

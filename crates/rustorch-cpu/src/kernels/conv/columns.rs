@@ -30,23 +30,26 @@ impl<E> Source<'_, E> {
     }
 }
 
-/// Rows `rows` of the matrix (channel by channel, tap by tap) in the columns that `segments` describe, written `pitch`
-/// apart. What lies outside the source, and from the last column to `pitch`, is zero.
+/// Rows `rows` of the matrix (channel by channel, tap by tap) in panels of the columns that `segments` describe. In a panel they are
+/// written `pitch` apart; what lies outside the source, and from the last column to `pitch`, is zero. A row is read for all panels before
+/// the next one: neighbouring panels are neighbours in the source, too.
 pub(super) struct Gather<'a, E> {
     pub(super) geometry: &'a Geometry,
     pub(super) taps: &'a [Offset],
-    pub(super) segments: &'a [Segment],
+    /// Of each panel.
+    pub(super) segments: &'a [Vec<Segment>],
     pub(super) source: Source<'a, E>,
     pub(super) group: usize,
     pub(super) rows: Range<usize>,
     pub(super) pitch: usize,
+    /// Where the first panel goes; each of the others begins where the rows of the one before end.
     pub(super) to: *mut E,
 }
 
 impl<E: Scalar> Gather<'_, E> {
     /// # Safety
-    /// `rows.len() * pitch` elements can be written from `to`, and segments have at most `pitch` columns; the source has
-    /// the elements of the geometry.
+    /// `rows.len() * pitch` elements for each panel can be written from `to`, and segments have at most `pitch` columns; the source
+    /// has the elements of the geometry.
     pub(super) unsafe fn run(self) {
         simd::run(self);
     }
@@ -58,19 +61,20 @@ impl<E: Scalar> Task for Gather<'_, E> {
     #[inline(always)]
     fn run<L: Level>(self, _: L) {
         let Gather { geometry, taps, segments, source, group, rows, pitch, to } = self;
-        let used = segments.last().map_or(0, |segment| segment.lane + segment.len);
         let (mut channel, mut tap) = (rows.start / taps.len(), rows.start % taps.len());
         for row in 0..rows.len() {
-            // SAFETY: by the contract of `run`; lines are read only inside the source.
-            unsafe {
-                let to = to.add(row * pitch);
-                let from = source
-                    .base
-                    .wrapping_add(group * geometry.source.group + channel * geometry.source.channel);
-                for segment in segments {
-                    gather(geometry, &taps[tap], segment, from, to.add(segment.lane));
+            let from =
+                source.base.wrapping_add(group * geometry.source.group + channel * geometry.source.channel);
+            for (panel, segments) in segments.iter().enumerate() {
+                let used = segments.last().map_or(0, |segment| segment.lane + segment.len);
+                // SAFETY: by the contract of `run`; lines are read only inside the source.
+                unsafe {
+                    let to = to.add((panel * rows.len() + row) * pitch);
+                    for segment in segments {
+                        gather(geometry, &taps[tap], segment, from, to.add(segment.lane));
+                    }
+                    zero(to.add(used), pitch - used);
                 }
-                zero(to.add(used), pitch - used);
             }
             tap += 1;
             if tap == taps.len() {
@@ -176,6 +180,18 @@ unsafe fn copy<E: Copy>(from: *const E, step: usize, to: *mut E, n: usize) {
                     return block::<E, 4>(from, to, n - 4);
                 }
                 _ => {}
+            }
+        } else if step == 2 {
+            // Every other element of two vectors, of which the second is not the last that may be read.
+            while i + 16 < n {
+                let pairs = from.add(2 * i).cast::<[[E; 2]; 16]>().read_unaligned();
+                to.add(i).cast::<[E; 16]>().write_unaligned(pairs.map(|[first, _]| first));
+                i += 16;
+            }
+            while i + 4 < n {
+                let pairs = from.add(2 * i).cast::<[[E; 2]; 4]>().read_unaligned();
+                to.add(i).cast::<[E; 4]>().write_unaligned(pairs.map(|[first, _]| first));
+                i += 4;
             }
         }
         while i < n {

@@ -155,21 +155,17 @@ pub(super) unsafe fn run<T: Number>(
                     }
                     for p in (0..k).step_by(DEPTH) {
                         let depth = DEPTH.min(k - p);
-                        for (i, segments) in segments.iter().enumerate() {
-                            let to = scratch.add(i * depth * columns);
-                            let rows = p..p + depth;
-                            Gather {
-                                geometry,
-                                taps: &taps,
-                                segments,
-                                source,
-                                group,
-                                rows,
-                                pitch: columns,
-                                to,
-                            }
-                            .run();
+                        Gather {
+                            geometry,
+                            taps: &taps,
+                            segments: &segments,
+                            source,
+                            group,
+                            rows: p..p + depth,
+                            pitch: columns,
+                            to: scratch,
                         }
+                        .run();
                         for panel in panels {
                             let x = packed.as_ptr().add((group * rows + panel.row) * k + p * panel.rows);
                             for i in 0..count {

@@ -9,11 +9,12 @@ use crate::kernels::matmul::Scalar;
 use crate::math::Real;
 use crate::simd::{self, LANES, Level, Task};
 use rustorch_core::{C64, C128, Fault};
+use std::ops::Range;
 
 /// Rows up to which this is faster than packing columns.
 const MOST_ROWS: usize = 64;
 /// Rows whose sums are in registers together.
-const HEIGHTS: [usize; 5] = [8, 6, 4, 2, 1];
+const HEIGHTS: [usize; 6] = [8, 6, 4, 3, 2, 1];
 /// Multiplications worth claiming for a thread.
 const GRAIN: usize = 100_000;
 
@@ -44,56 +45,167 @@ pub(super) unsafe fn run<T: Number>(
     kernel: Source<'_, T::Sum>,
     results: &ConvOutput<'_, T>,
 ) -> Result<(), Fault> {
-    let taps = geometry.taps();
-    let (rows, k) = (geometry.rows, geometry.channels * taps.len());
-    let [a, b, _] = &geometry.axes;
-    let (mut offsets, mut weights) = (Vec::with_capacity(k), Vec::with_capacity(k));
-    for channel in 0..geometry.channels {
-        for tap in &taps {
-            let [z, y, x] = tap.source.map(|at| at as usize);
-            offsets.push(channel * geometry.source.channel + z * a.source_stride + y * b.source_stride + x);
-            weights.push(channel * geometry.kernel.channel + tap.kernel);
-        }
+    let mut packed = Room::<T::Sum>::new(geometry.groups * geometry.rows * Weights::<T>::depth(geometry))?;
+    // SAFETY: this function's contract.
+    let weights = unsafe { Weights::<T>::new(geometry, kernel, packed.elements()?) };
+    let [a, b, c] = &geometry.axes;
+    if c.results == 0 {
+        return Ok(());
     }
-    let panels = panels(rows);
-    let mut packed = Room::<T::Sum>::new(geometry.groups * rows * k)?;
-    let packed = packed.elements()?;
-    let mut places = packed.iter_mut();
-    for group in 0..geometry.groups {
-        for &(first, height) in &panels {
-            for &weight in &weights {
-                for (row, place) in (first..first + height).zip(&mut places) {
-                    let at = group * geometry.kernel.group + row * geometry.kernel.image + weight;
-                    // SAFETY: the kernel has the tap, by this function's contract.
-                    *place = unsafe { *kernel.base().add(at) };
-                }
-            }
-        }
-    }
-    let (packed, lines) = (&*packed, geometry.images * a.results * b.results);
-    let cost = (k * rows * geometry.axes[2].results).max(1);
-    pool.ranges(geometry.groups * lines, GRAIN / cost, |units| {
-        let mut segments = Vec::new();
-        let mut sums = Vec::new();
-        let mut rounded = vec![T::BLANK; geometry.axes[2].results];
+    let planes = geometry.images * a.results;
+    let least = (UNITS * pool.threads()).div_ceil((geometry.groups * planes).max(1));
+    let lines = together(geometry, b.results.div_ceil(least.max(1)));
+    let spans = b.results.div_ceil(lines.max(1));
+    // Long lines are divided, evenly, so that no part is shorter than a vector.
+    let parts = if lines == 1 { c.results.div_ceil(MOST_TOGETHER) } else { 1 };
+    let cost = (weights.offsets.len() * geometry.rows * c.results * lines / parts).max(1);
+    pool.ranges(geometry.groups * planes * spans * parts, GRAIN / cost, |units| {
+        let mut memory = Memory::default();
         for unit in units {
-            let (group, line) = (unit / lines, unit % lines);
-            let width = geometry.axes[2].results;
-            geometry.segments(line * width..(line + 1) * width, &mut segments);
-            let [segment] = &segments[..] else { unreachable!("a line is one segment") };
-            for &(first, height) in &panels {
-                let weights = &packed[(group * rows + first) * k..][..height * k];
-                let line =
-                    Line::<T> { geometry, source, group, segment, offsets: &offsets, weights, height, sums };
-                sums = simd::run(line);
-                for (row, sums) in sums.chunks_exact_mut(width).enumerate() {
-                    // SAFETY: units are disjoint in results; and this function's contract.
-                    unsafe { results.put(geometry, (group, first + row), &segments, sums, &mut rounded) };
+            let (span, part) = (unit / parts, unit % parts);
+            let (group, plane, span) = (span / (planes * spans), span / spans % planes, span % spans);
+            let first = plane * b.results + span * lines;
+            let end = plane * b.results + b.results.min((span + 1) * lines);
+            let results_of = match parts {
+                1 => first * c.results..end * c.results,
+                _ => {
+                    let at = |part: usize| first * c.results + c.results * part / parts;
+                    at(part)..at(part + 1)
                 }
-            }
+            };
+            memory.find(geometry, results_of);
+            let image = memory.segments[0].image + group * geometry.source.group;
+            // SAFETY: units are disjoint in results; and this function's contract.
+            unsafe { weights.sum(geometry, source.base().add(image), group, results, &mut memory) };
         }
     });
     Ok(())
+}
+
+/// Units of work for each thread, if there are as many lines.
+const UNITS: usize = 4;
+/// Elements of the source from the first result of lines that are computed together to the last: their sums stay in the first-level cache.
+const MOST_TOGETHER: usize = 512;
+
+/// How many neighbouring lines are computed as one, of which results that do not exist stand between those of two lines: as many as fit, at
+/// most as said, or one where that takes fewer vectors.
+pub(super) fn together(geometry: &Geometry, most: usize) -> usize {
+    let [_, b, c] = &geometry.axes;
+    let pitch = b.step * b.source_stride;
+    let lines = (MOST_TOGETHER / pitch.max(1)).min(most).max(1);
+    // Spans of about one length.
+    let lines = b.results.div_ceil(b.results.div_ceil(lines).max(1)).max(1);
+    let vectors = ((lines - 1) * pitch + c.results).div_ceil(LANES);
+    if vectors <= lines * c.results.div_ceil(LANES) { lines } else { 1 }
+}
+
+/// What a thread keeps from span to span.
+pub(super) struct Memory<T: Number> {
+    /// A line, or a part of one, each. Their lanes are those of the span.
+    pub(super) segments: Vec<Segment>,
+    sums: Vec<T::Sum>,
+    rounded: Vec<T>,
+}
+
+impl<T: Number> Default for Memory<T> {
+    fn default() -> Memory<T> {
+        Memory { segments: Vec::new(), sums: Vec::new(), rounded: Vec::new() }
+    }
+}
+
+impl<T: Number> Memory<T> {
+    /// Takes a span: whole lines of one plane, or a part of one; of results that are counted through positions and images.
+    pub(super) fn find(&mut self, geometry: &Geometry, results: Range<usize>) {
+        let b = &geometry.axes[1];
+        geometry.segments(results, &mut self.segments);
+        for (i, segment) in self.segments.iter_mut().enumerate() {
+            segment.lane = i * b.step * b.source_stride;
+        }
+    }
+}
+
+/// The kernel, in the order in which it is read.
+pub(super) struct Weights<'a, T: Number> {
+    /// Where each channel and tap is in the source.
+    offsets: Vec<usize>,
+    /// The first row and the height of each panel.
+    panels: Vec<(usize, usize)>,
+    /// For each group and panel `[offsets][height]`.
+    packed: &'a [T::Sum],
+}
+
+impl<'a, T: Number> Weights<'a, T> {
+    /// Weights of a row.
+    pub(super) fn depth(geometry: &Geometry) -> usize {
+        geometry.channels * geometry.taps().len()
+    }
+
+    /// Packs the weights of all groups and rows into as much memory.
+    ///
+    /// # Safety
+    /// The kernel has the elements that the geometry describes.
+    pub(super) unsafe fn new(
+        geometry: &Geometry,
+        kernel: Source<'_, T::Sum>,
+        packed: &'a mut [T::Sum],
+    ) -> Weights<'a, T> {
+        let taps = geometry.taps();
+        let [a, b, _] = &geometry.axes;
+        let k = Self::depth(geometry);
+        let (mut offsets, mut weights) = (Vec::with_capacity(k), Vec::with_capacity(k));
+        for channel in 0..geometry.channels {
+            for tap in &taps {
+                let [z, y, x] = tap.source.map(|at| at as usize);
+                offsets
+                    .push(channel * geometry.source.channel + z * a.source_stride + y * b.source_stride + x);
+                weights.push(channel * geometry.kernel.channel + tap.kernel);
+            }
+        }
+        let panels = panels(geometry.rows);
+        let mut places = packed.iter_mut();
+        for group in 0..geometry.groups {
+            for &(first, height) in &panels {
+                for &weight in &weights {
+                    for (row, place) in (first..first + height).zip(&mut places) {
+                        let at = group * geometry.kernel.group + row * geometry.kernel.image + weight;
+                        // SAFETY: the kernel has the tap, by this function's contract.
+                        *place = unsafe { *kernel.base().add(at) };
+                    }
+                }
+            }
+        }
+        Weights { offsets, panels, packed }
+    }
+
+    /// Writes the results of a span of lines.
+    ///
+    /// # Safety
+    /// As [`run`], of the span's lines in a source whose channels of this image and group begin at `from`.
+    pub(super) unsafe fn sum(
+        &self,
+        geometry: &Geometry,
+        from: *const T::Sum,
+        group: usize,
+        results: &ConvOutput<'_, T>,
+        memory: &mut Memory<T>,
+    ) {
+        let ([a, b, _], k) = (&geometry.axes, self.offsets.len());
+        let Memory { segments, sums, rounded } = memory;
+        let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return };
+        let at = first.at.map(|at| at as usize);
+        let from = from.wrapping_add(at[0] * a.source_stride + at[1] * b.source_stride + at[2]);
+        let width = last.lane + last.len;
+        rounded.resize(rounded.len().max(width), T::BLANK);
+        for &(row, height) in &self.panels {
+            sums.resize(height * width, T::Sum::ZERO);
+            let weights = &self.packed[(group * geometry.rows + row) * k..][..height * k];
+            simd::run(Span::<T> { from, offsets: &self.offsets, weights, height, width, sums });
+            for (i, sums) in sums.chunks_exact_mut(width).enumerate() {
+                // SAFETY: this function's contract.
+                unsafe { results.put(geometry, (group, row + i), segments, sums, rounded) };
+            }
+        }
+    }
 }
 
 /// The first row and the height of each panel.
@@ -107,59 +219,69 @@ fn panels(rows: usize) -> Vec<(usize, usize)> {
     panels
 }
 
-/// The sums of some rows of one line, row by row. Made only by [`run`], whose contract it relies on.
-struct Line<'a, T: Number> {
-    geometry: &'a Geometry,
-    source: Source<'a, T::Sum>,
-    group: usize,
-    segment: &'a Segment,
-    /// Where each channel and tap is in the source.
+/// The sums of some rows of one span, row by row. Made only by [`Weights::sum`], whose contract it relies on.
+struct Span<'a, T: Number> {
+    /// What the first result sees at offset zero.
+    from: *const T::Sum,
     offsets: &'a [usize],
     /// `[offsets][height]`
     weights: &'a [T::Sum],
     height: usize,
-    sums: Vec<T::Sum>,
+    width: usize,
+    /// `[height][width]`
+    sums: &'a mut [T::Sum],
 }
 
-impl<T: Number> Task for Line<'_, T> {
-    type Output = Vec<T::Sum>;
+impl<T: Number> Task for Span<'_, T> {
+    type Output = ();
 
     #[inline(always)]
-    fn run<L: Level>(mut self, l: L) -> Vec<T::Sum> {
-        self.sums.clear();
-        self.sums.resize(self.height * self.segment.len, T::Sum::ZERO);
-        match self.height {
-            8 => self.rows::<L, 8>(l),
-            6 => self.rows::<L, 6>(l),
-            4 => self.rows::<L, 4>(l),
-            2 => self.rows::<L, 2>(l),
-            _ => self.rows::<L, 1>(l),
+    fn run<L: Level>(mut self, l: L) {
+        let several = L::WIDE && T::Sum::ARE_NARROW;
+        match (self.height, several) {
+            (8, true) => self.rows::<L, 8, 2>(l),
+            (6, true) => self.rows::<L, 6, 2>(l),
+            (4, true) => self.rows::<L, 4, 4>(l),
+            (3, true) => self.rows::<L, 3, 4>(l),
+            (2, true) => self.rows::<L, 2, 4>(l),
+            (1, true) => self.rows::<L, 1, 4>(l),
+            (8, false) => self.rows::<L, 8, 1>(l),
+            (6, false) => self.rows::<L, 6, 1>(l),
+            (4, false) => self.rows::<L, 4, 1>(l),
+            (3, false) => self.rows::<L, 3, 1>(l),
+            (2, false) => self.rows::<L, 2, 1>(l),
+            _ => self.rows::<L, 1, 1>(l),
         }
-        self.sums
     }
 }
 
-impl<T: Number> Line<'_, T> {
+impl<T: Number> Span<'_, T> {
+    /// All columns, `V` vectors at a time.
     #[inline(always)]
-    fn rows<L: Level, const H: usize>(&mut self, l: L) {
-        let [a, b, _] = &self.geometry.axes;
-        let at = self.segment.at.map(|at| at as usize);
-        let line = self.segment.image
-            + self.group * self.geometry.source.group
-            + at[0] * a.source_stride
-            + at[1] * b.source_stride;
-        let width = self.segment.len;
-        for column in (0..width).step_by(LANES) {
-            // The last vector overlaps the one before it.
-            let column = column.min(width.saturating_sub(LANES));
-            // SAFETY: by the contract of `run`.
-            let sums: [[T::Sum; LANES]; H] = unsafe {
-                let from = self.source.base().add(line + column);
-                T::Sum::sum_lanes(l, from, self.offsets, self.weights.as_ptr())
-            };
-            let len = LANES.min(width - column);
-            for (row, sums) in sums.iter().enumerate() {
-                self.sums[row * width + column..][..len].copy_from_slice(&sums[..len]);
+    fn rows<L: Level, const H: usize, const V: usize>(&mut self, l: L) {
+        let mut column = 0;
+        while column < self.width {
+            // The last vectors overlap those before them.
+            if self.width - column > (V - 1) * LANES && self.width >= V * LANES {
+                self.vectors::<L, H, V>(l, column.min(self.width - V * LANES));
+                column += V * LANES;
+            } else {
+                self.vectors::<L, H, 1>(l, column.min(self.width.saturating_sub(LANES)));
+                column += LANES;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn vectors<L: Level, const H: usize, const V: usize>(&mut self, l: L, column: usize) {
+        // SAFETY: by the contract of `Weights::sum`.
+        let sums: [[[T::Sum; LANES]; V]; H] =
+            unsafe { T::Sum::sum_lanes(l, self.from.add(column), self.offsets, self.weights.as_ptr()) };
+        for (row, sums) in sums.iter().enumerate() {
+            for (v, sums) in sums.iter().enumerate() {
+                let column = column + v * LANES;
+                let len = LANES.min(self.width - column);
+                self.sums[row * self.width + column..][..len].copy_from_slice(&sums[..len]);
             }
         }
     }
@@ -167,38 +289,53 @@ impl<T: Number> Line<'_, T> {
 
 /// Numbers of which vectors are summed.
 pub(super) trait Lanes: Scalar {
-    /// Sums of products of vectors at offsets from a place with weights, `[offsets][H]`: one for each of `H` rows.
+    /// Whether a register holds as many as there are lanes, where registers are wide.
+    const ARE_NARROW: bool;
+
+    /// Sums of products of `V` vectors, one behind the other, at offsets from a place with weights, `[offsets][H]`: for each of `H` rows.
     ///
     /// # Safety
-    /// `LANES` elements can be read from every offset on, and all weights.
-    unsafe fn sum_lanes<L: Level, const H: usize>(
+    /// `V * LANES` elements can be read from every offset on, and all weights.
+    unsafe fn sum_lanes<L: Level, const H: usize, const V: usize>(
         l: L,
         from: *const Self,
         offsets: &[usize],
         weights: *const Self,
-    ) -> [[Self; LANES]; H];
+    ) -> [[[Self; LANES]; V]; H];
 }
 
 impl Lanes for f32 {
+    const ARE_NARROW: bool = true;
+
     #[inline(always)]
-    unsafe fn sum_lanes<L: Level, const H: usize>(
+    unsafe fn sum_lanes<L: Level, const H: usize, const V: usize>(
         l: L,
         from: *const f32,
         offsets: &[usize],
         weights: *const f32,
-    ) -> [[f32; LANES]; H] {
-        let mut sums = [l.splat(0.0); H];
+    ) -> [[[f32; LANES]; V]; H] {
+        let mut sums = [[l.splat(0.0); V]; H];
         for (p, &offset) in offsets.iter().enumerate() {
+            let mut x = [l.splat(0.0); V];
             // SAFETY: this function's contract.
-            let (x, weights) =
-                unsafe { (l.load(&*from.add(offset).cast()), &*weights.add(p * H).cast::<[f32; H]>()) };
+            let weights = unsafe {
+                for v in 0..V {
+                    x[v] = l.load(&*from.add(offset + v * LANES).cast());
+                }
+                &*weights.add(p * H).cast::<[f32; H]>()
+            };
             for i in 0..H {
-                sums[i] = l.mul_add(x, l.splat(weights[i]), sums[i]);
+                let weight = l.splat(weights[i]);
+                for v in 0..V {
+                    sums[i][v] = l.mul_add(x[v], weight, sums[i][v]);
+                }
             }
         }
-        let mut out = [[0.0; LANES]; H];
+        let mut out = [[[0.0; LANES]; V]; H];
         for i in 0..H {
-            l.store(sums[i], &mut out[i]);
+            for v in 0..V {
+                l.store(sums[i][v], &mut out[i][v]);
+            }
         }
         out
     }
@@ -207,22 +344,24 @@ impl Lanes for f32 {
 macro_rules! arrays {
     ($($t:ty: |$l:ident, $sum:ident, $x:ident, $weight:ident| $next:expr;)*) => {$(
         impl Lanes for $t {
+            const ARE_NARROW: bool = false;
+
             #[inline(always)]
-            unsafe fn sum_lanes<L: Level, const H: usize>(
+            unsafe fn sum_lanes<L: Level, const H: usize, const V: usize>(
                 $l: L,
                 from: *const $t,
                 offsets: &[usize],
                 weights: *const $t,
-            ) -> [[$t; LANES]; H] {
-                let mut sums = [[<$t as Scalar>::ZERO; LANES]; H];
+            ) -> [[[$t; LANES]; V]; H] {
+                let mut sums = [[[<$t as Scalar>::ZERO; LANES]; V]; H];
                 for (p, &offset) in offsets.iter().enumerate() {
                     // SAFETY: this function's contract.
                     let (x, weights) = unsafe {
-                        let x = from.add(offset).cast::<[$t; LANES]>().read_unaligned();
+                        let x = from.add(offset).cast::<[[$t; LANES]; V]>().read_unaligned();
                         (x, &*weights.add(p * H).cast::<[$t; H]>())
                     };
                     for (sums, &$weight) in sums.iter_mut().zip(weights) {
-                        for ($sum, $x) in sums.iter_mut().zip(x) {
+                        for ($sum, $x) in sums.as_flattened_mut().iter_mut().zip(x.as_flattened().iter().copied()) {
                             *$sum = $next;
                         }
                     }

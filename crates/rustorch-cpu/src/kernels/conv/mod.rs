@@ -3,8 +3,8 @@
 //! A convolution is a matmul of the kernel with a matrix that has a column for each result: what the result sees. That
 //! matrix is never stored; panels of it are packed from where the source lies, in the cache, and multiplied by the
 //! GEMM kernels ([`gemm`]). The gradient with respect to the input is one such matmul, or several
-//! ([`geometry`]), and so is the one with respect to the weight ([`weight`]). Where a group has one or two rows, as in
-//! depthwise convolutions, packing does not pay and sums are taken where operands lie ([`direct`]).
+//! ([`geometry`]), and so is the one with respect to the weight ([`weight`]). Where a group has few rows, packing does not pay: sums are
+//! taken line by line of a padded copy ([`lines`]; [`planes`] for depthwise convolutions), or where operands lie ([`direct`]).
 //!
 //! Every result is one sum in an order that depends on the parameters only, not on threads.
 
@@ -17,6 +17,7 @@ mod geometry;
 mod lines;
 mod number;
 mod padded;
+mod planes;
 mod weight;
 
 use super::strided::unreachable_memory;
@@ -25,6 +26,7 @@ use columns::Source;
 use gemm::ConvOutput;
 use geometry::Geometry;
 use number::{Number, list};
+use padded::Reader;
 use rustorch_core::{
     Conv, ConvBackwardData, ConvBackwardWeight, Fault, Layout, UnaryOp, View, ViewMut, dispatch_dtype,
     packed_bytes,
@@ -106,7 +108,7 @@ pub(super) fn backward_weight(
             if geometry.rows <= direct::MOST_ROWS {
                 weight::run_direct::<T>(pool, &geometry, x, dy, &gradient);
             } else {
-                padded::with_padding(pool, &geometry, x, false, |geometry, x, _| {
+                padded::with_padding(pool, &geometry, x, Reader::Any, |geometry, x, _| {
                     weight::run::<T>(pool, geometry, x, dy, &gradient);
                     Ok(())
                 })?;
@@ -137,18 +139,26 @@ unsafe fn sum<T: Number>(
 ) -> Result<(), Fault> {
     // SAFETY: this function's contract.
     unsafe {
-        if geometry.rows <= direct::MOST_ROWS {
+        if planes::suits(geometry) {
+            planes::run(pool, geometry, source, kernel, results)
+        } else if geometry.rows <= direct::MOST_ROWS {
             direct::run(pool, geometry, source, kernel, results);
             Ok(())
         } else {
-            let by_lines = lines::suits(geometry);
-            let room_behind = by_lines && lines::reads_past(geometry);
-            padded::with_padding(pool, geometry, source, room_behind, |geometry, source, padded| {
-                match by_lines && padded {
+            let reader = match lines::suits(geometry) {
+                true => Reader::Lines { past: lines::reads_past(geometry) },
+                false => Reader::Any,
+            };
+            padded::with_padding(
+                pool,
+                geometry,
+                source,
+                reader,
+                |geometry, source, by_lines| match by_lines {
                     true => lines::run(pool, geometry, source, kernel, results),
                     false => gemm::run(pool, geometry, source, kernel, results),
-                }
-            })
+                },
+            )
         }
     }
 }

@@ -17,9 +17,20 @@ const MOST_GROWTH: f64 = 8.0;
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 15;
 
-/// Calls a function with a geometry and its source, padded where that makes it faster; and with whether every tap sees something of short
-/// contiguous lines. With room behind, a copy is made also where nothing is to be padded, and a vector can be read from each of its
-/// elements on.
+/// Who uses a source.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Reader {
+    /// Whoever reads what exists, faster where lines are not interrupted.
+    Any,
+    /// One for whom every tap of every result has to see an element of contiguous lines.
+    Lines {
+        /// Whether it reads a vector from each element on.
+        past: bool,
+    },
+}
+
+/// Calls a function with a geometry and its source, padded where the reader needs that or it makes it faster; and with whether it is what
+/// [`Reader::Lines`] needs.
 ///
 /// # Safety
 /// The source has the elements that the geometry describes.
@@ -27,16 +38,16 @@ pub(super) unsafe fn with_padding<E: Scalar, R>(
     pool: &ThreadPool,
     geometry: &Geometry,
     source: Source<'_, E>,
-    room_behind: bool,
+    reader: Reader,
     run: impl FnOnce(&Geometry, Source<'_, E>, bool) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
     let margins = geometry.axes.each_ref().map(|axis| axis.margins());
     let line = &geometry.axes[2];
     let taps: usize = geometry.axes.iter().map(|axis| axis.taps()).product();
-    let whole = (margins == [(0, 0); 3] && !room_behind)
-        || line.results >= LONG
-        || taps < LEAST_TAPS
-        || geometry.images == 0;
+    let whole = match reader {
+        Reader::Lines { past } => margins == [(0, 0); 3] && line.source_stride == 1 && !past,
+        Reader::Any => margins == [(0, 0); 3] || line.results >= LONG || taps < LEAST_TAPS,
+    };
     // How much larger it gets.
     let growth: f64 = geometry
         .axes
@@ -44,14 +55,12 @@ pub(super) unsafe fn with_padding<E: Scalar, R>(
         .zip(margins)
         .map(|(axis, (before, after))| (before as f64 + after as f64) / axis.len.max(1) as f64 + 1.0)
         .product();
-    if whole || growth > MOST_GROWTH {
-        let contiguous = margins == [(0, 0); 3] && line.source_stride == 1 && line.results < LONG;
-        return run(geometry, source, contiguous && !room_behind);
+    if whole || growth > MOST_GROWTH || geometry.images == 0 {
+        return run(geometry, source, whole && reader != Reader::Any);
     }
     let mut padded = geometry.clone();
     padded.pad(margins);
-    let ([a, b, c], [x, y, z]) = (&geometry.axes, padded.axes.each_ref().map(|axis| axis.len));
-    let (channels, plane) = (geometry.groups * geometry.channels, x * y * z);
+    let (channels, plane) = (geometry.groups * geometry.channels, padded.source.channel);
     let mut room = Room::<E>::new(geometry.images * channels * plane + LANES)?;
     let elements = room.elements()?;
     elements[geometry.images * channels * plane..].fill(E::ZERO);
@@ -60,24 +69,47 @@ pub(super) unsafe fn with_padding<E: Scalar, R>(
         for i in range {
             let (image, channel) = (i / channels, i % channels);
             let (group, channel) = (channel / geometry.channels, channel % geometry.channels);
-            // SAFETY: each channel has a part of its own.
-            let to = unsafe { parts.part(i * plane, plane) };
-            to.fill(E::ZERO);
             let steps = &geometry.source;
             let first = image * steps.image + group * steps.group + channel * steps.channel;
-            for p in 0..a.len {
-                for q in 0..b.len {
-                    let from = first + p * a.source_stride + q * b.source_stride;
-                    let start = ((p + margins[0].0) * y + q + margins[1].0) * z + margins[2].0;
-                    let line = &mut to[start..start + c.len];
+            // SAFETY: each channel has a part of its own; and this function's contract.
+            unsafe { copy_plane(geometry, source, first, &padded, parts.part(i * plane, plane)) };
+        }
+    });
+    // SAFETY: the copy has what the geometry of the padded source describes, and stays while it runs.
+    run(&padded, unsafe { Source::new(elements.as_ptr()) }, reader != Reader::Any)
+}
+
+/// Copies what a channel's positions show, which begin at element `first` of the source, to where they are in the padded one.
+///
+/// # Safety
+/// The source has them.
+pub(super) unsafe fn copy_plane<E: Scalar>(
+    geometry: &Geometry,
+    source: Source<'_, E>,
+    first: usize,
+    padded: &Geometry,
+    to: &mut [E],
+) {
+    let [a, b, c] = &geometry.axes;
+    let before = geometry.axes.each_ref().map(|axis| axis.margins().0);
+    let strides = padded.axes.each_ref().map(|axis| axis.source_stride);
+    to.fill(E::ZERO);
+    for p in 0..a.len {
+        for q in 0..b.len {
+            let from = first + p * a.source_stride + q * b.source_stride;
+            let start = (p + before[0]) * strides[0] + (q + before[1]) * strides[1] + before[2];
+            let line = &mut to[start..start + c.len];
+            // SAFETY: positions of the source, by this function's contract.
+            unsafe {
+                let from = source.base().add(from);
+                if c.source_stride == 1 {
+                    line.copy_from_slice(std::slice::from_raw_parts(from, c.len));
+                } else {
                     for (r, to) in line.iter_mut().enumerate() {
-                        // SAFETY: a position of the source, by this function's contract.
-                        *to = unsafe { *source.base().add(from + r * c.source_stride) };
+                        *to = *from.add(r * c.source_stride);
                     }
                 }
             }
         }
-    });
-    // SAFETY: the copy has what the geometry of the padded source describes, and stays while it runs.
-    run(&padded, unsafe { Source::new(elements.as_ptr()) }, true)
+    }
 }

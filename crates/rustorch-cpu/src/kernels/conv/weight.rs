@@ -132,7 +132,7 @@ pub(super) unsafe fn run<T: Number>(
                             Gather {
                                 geometry,
                                 taps: &taps,
-                                segments: &segments,
+                                segments: std::slice::from_ref(&segments),
                                 source: x,
                                 group,
                                 rows: column(i)..column(i) + n,

@@ -108,25 +108,40 @@ impl<C: Order> Reducer<C> for Extreme {
 #[inline(always)]
 fn extreme<C: Order, const LARGEST: bool>(x: &[C]) -> C {
     let (chunks, tail) = x.as_chunks::<LANES>();
-    let mut whole = [C::worst(LARGEST); LANES];
+    // NaNs are beyond nothing and are noted apart, which keeps the chains of dependent operations short.
+    let (mut whole, mut nans) = ([C::worst(LARGEST); LANES], [C::worst(LARGEST); LANES]);
     for chunk in chunks {
-        for i in 0..LANES {
-            whole[i] = best(LARGEST, whole[i], chunk[i]);
-        }
+        keep_beyond::<C, LARGEST>(&mut whole, chunk);
+        keep_nan(&mut nans, chunk);
     }
     // Others, since lanes that are indexed by a number that is not known before would be kept in memory.
-    let mut lanes = whole;
-    for (lane, &x) in lanes.iter_mut().zip(tail) {
-        *lane = best(LARGEST, *lane, x);
-    }
+    let (mut lanes, mut nan) = (whole, nans);
+    keep_beyond::<C, LARGEST>(&mut lanes, tail);
+    keep_nan(&mut nan, tail);
     let mut width = LANES / 2;
     while width != 0 {
-        for i in 0..width {
-            lanes[i] = best(LARGEST, lanes[i], lanes[i + width]);
-        }
+        let (low, high) = lanes.split_at_mut(width);
+        keep_beyond::<C, LARGEST>(low, &high[..width]);
+        let (low, high) = nan.split_at_mut(width);
+        keep_nan(low, &high[..width]);
         width /= 2;
     }
-    lanes[0]
+    if nan[0].is_nan() { nan[0] } else { lanes[0] }
+}
+
+#[inline(always)]
+fn keep_beyond<C: Order, const LARGEST: bool>(lanes: &mut [C], xs: &[C]) {
+    for (lane, &x) in lanes.iter_mut().zip(xs) {
+        let beyond = if LARGEST { x.above(*lane) } else { lane.above(x) };
+        *lane = if beyond { x } else { *lane };
+    }
+}
+
+#[inline(always)]
+fn keep_nan<C: Order>(lanes: &mut [C], xs: &[C]) {
+    for (lane, &x) in lanes.iter_mut().zip(xs) {
+        *lane = if x.is_nan() { x } else { *lane };
+    }
 }
 
 /// Where the largest or smallest element is; the first of equals.

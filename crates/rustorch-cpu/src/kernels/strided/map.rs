@@ -7,7 +7,7 @@ use rustorch_core::{DType, Dims, Element, Fault, FusedPointwise, Layout, View, V
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 
-/// Elements gathered at a time.
+/// Elements of the largest size that are gathered at a time.
 const BLOCK: usize = 512;
 /// Rows shorter than this are gathered several together.
 const SHORT: usize = 64;
@@ -151,8 +151,9 @@ impl Loop {
         let ndim = self.dims.len();
         let inner = self.dims[ndim - 1];
         let mut scratch: [Scratch; N] = [const { [MaybeUninit::uninit(); BLOCK] }; N];
-        // The element that fills a scratch buffer, for operands that repeat one.
-        let mut filled: [*mut u8; N] = [std::ptr::null_mut(); N];
+        // The element that fills a scratch buffer, and so many places of it, for operands that repeat one.
+        let mut filled: [(*mut u8, usize); N] = [(std::ptr::null_mut(), 0); N];
+        let most = BLOCK * size_of::<u128>() / self.operands.iter().map(|o| o.size).max().unwrap_or(1);
         let simple = self.operands.iter().all(|o| o.strides[ndim - 1] == 1 && !o.aliased);
         let grouped = inner < SHORT && ndim > 1;
         let mut position: Dims = SmallVec::from_elem(0, ndim);
@@ -166,7 +167,7 @@ impl Loop {
                 BLOCK.min(range.end - at)
             } else {
                 let row = (inner - col).min(range.end - at);
-                if simple { row } else { row.min(BLOCK) }
+                if simple { row } else { row.min(most) }
             };
             let mut addresses = [std::ptr::null_mut(); N];
             for (i, o) in self.operands.iter().enumerate() {
@@ -179,10 +180,10 @@ impl Loop {
                     if i == 0 {
                         // The output is scattered after the call.
                     } else if !grouped && stride == 0 {
-                        if filled[i] != first {
-                            // SAFETY: `first` is an element, and the buffer holds a block of them.
-                            unsafe { repeat(first, buffer, inner.min(BLOCK), o.size) };
-                            filled[i] = first;
+                        if filled[i].0 != first || filled[i].1 < len {
+                            // SAFETY: `first` is an element, and the buffer holds `most` of them.
+                            unsafe { repeat(first, buffer, len, o.size) };
+                            filled[i] = (first, len);
                         }
                     } else {
                         // SAFETY: the positions are inside the dimensions, and the buffer holds a block.
@@ -316,7 +317,7 @@ pub(crate) unsafe fn copy_run(
 /// Fills a buffer with `n` times one element.
 ///
 /// # Safety
-/// `element` is valid for reading `size` bytes; `buffer` is a [`Scratch`], and `n` at most its length.
+/// `element` is valid for reading `size` bytes; `buffer` is a [`Scratch`] with room for `n` such elements.
 unsafe fn repeat(element: *const u8, buffer: *mut u8, n: usize, size: usize) {
     struct Repeat<'a, W> {
         element: W,

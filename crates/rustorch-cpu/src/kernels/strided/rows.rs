@@ -136,6 +136,11 @@ impl<'a, T: Element> Rows<'a, T> {
         scratch
     }
 
+    /// Whether every line is contiguous and not an output's, so that [`row`](Self::row) borrows it.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        self.lines.stride == 1 && !self.aliased
+    }
+
     /// Lines from number `i` on, which lie [beside](Lines::are_beside) each other, copied to `scratch`, a [pitch](Lines::pitch) apart.
     fn pack(&self, i: usize, lines: usize, scratch: &mut Vec<T>) -> *const T {
         let (first, pitch) = (self.lines.at::<T>(i), self.lines.pitch::<T>());
@@ -163,6 +168,11 @@ impl<'a, T: Element> RowsMut<'a, T> {
         self.lines.count()
     }
 
+    /// Whether every line is contiguous.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        self.lines.stride == 1
+    }
+
     /// Runs `fill` on line `i`, in place or on `scratch` which is scattered afterwards.
     ///
     /// # Safety
@@ -185,6 +195,21 @@ impl<'a, T: Element> RowsMut<'a, T> {
             fill(std::slice::from_raw_parts_mut(scratch.as_mut_ptr(), len));
             copy_run(scratch.as_ptr().cast(), 1, first.cast(), stride, len, size_of::<T>());
         }
+    }
+
+    /// Part of a line whose elements are contiguous.
+    ///
+    /// # Safety
+    /// Nobody else uses that part meanwhile, and every element is written before it is read.
+    #[allow(clippy::mut_from_ref, reason = "exclusion is the caller's contract")]
+    pub(crate) unsafe fn part(&self, i: usize, part: std::ops::Range<usize>) -> &mut [T] {
+        let inside = part.start <= part.end && part.end <= self.lines.len;
+        assert!(
+            i < self.count() && inside && self.lines.stride == 1,
+            "no contiguous part of a line of the output"
+        );
+        // SAFETY: elements of the output, ours alone by the contract.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.at::<T>(i).add(part.start), part.len()) }
     }
 
     /// The reverse of [`Rows::pack`].

@@ -277,6 +277,34 @@ fn few_rows_and_few_columns_give_the_bits_of_many() {
 }
 
 #[test]
+fn bf16_of_any_layout_adds_every_pair_of_values() {
+    // Small integers, whose sums are exact. An odd number of values has a last one without a second; an odd pitch, pairs that are not aligned.
+    let random = &mut Random::new(23);
+    let mut values =
+        |len: usize| random.floats(len).iter().map(|x| bf16::from_f32((2.0 * x).round())).collect();
+    for (m, n, k) in [(61, 77, 64), (25, 32, 63), (40, 96, 2), (30, 50, 31)] {
+        let (a, b): (Vec<bf16>, Vec<bf16>) = (values(m * k), values(k * n));
+        let at =
+            |i: usize, j: usize| (0..k).map(|p| a[i * k + p].to_f32() * b[p * n + j].to_f32()).sum::<f32>();
+        let want: Vec<f32> = (0..m * n).map(|i| at(i / n, i % n)).collect();
+        assert!(want.iter().all(|x| x.abs() <= 256.0) && want.iter().any(|&x| x != 0.0));
+        let turned = |x: &[bf16], rows: usize| {
+            (0..x.len()).map(|i| x[i % rows * (x.len() / rows) + i / rows]).collect()
+        };
+        let (a_turned, b_turned): (Vec<bf16>, Vec<bf16>) = (turned(&a, m), turned(&b, k));
+        for a in [Tensor::of(&[m, k], &a), Tensor::of(&[k, m], &a_turned).transposed()] {
+            for b in [Tensor::of(&[k, n], &b), Tensor::of(&[n, k], &b_turned).transposed()] {
+                for threads in [1, 3] {
+                    let got = run(threads, &matmul(), &[&a, &b]).values::<bf16>();
+                    let got: Vec<f32> = got.iter().map(|x| x.to_f32()).collect();
+                    assert_eq!(got, want, "{m} {n} {k} {:?} {:?}", a.layout, b.layout);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn the_activation_comes_after_the_bias() {
     let random = &mut Random::new(16);
     let (m, n, k) = (9, 35, 64);

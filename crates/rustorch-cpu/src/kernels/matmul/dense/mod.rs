@@ -1,11 +1,13 @@
 //! Matmuls of dense operands: any numeric dtype with itself, and `f32` with weights of `f16` and `bf16`.
 //!
 //! Operands are packed, converted on the way, into panels in the dtype of accumulation; a kernel keeps a tile of results
-//! in registers. Each result is one chain of multiply-adds over the inner dimension, in order, but those of matmuls of a vector
-//! that need not be batch-invariant ([`vector`]).
+//! in registers. Each result is one chain of multiply-adds over the inner dimension, in order, but those of matmuls that
+//! need not be batch-invariant: of a vector ([`vector`]), and of `bf16` where the CPU has instructions for pairs (`bf16_pairs`).
 
 #[cfg(target_arch = "aarch64")]
 mod arm;
+#[cfg(target_arch = "x86_64")]
+mod bf16_pairs;
 mod blocks;
 mod direct;
 mod few_rows;
@@ -355,6 +357,14 @@ pub(super) fn run(
             (DType::F64, DType::F64) => return run_direct::<f64>(pool, op.activation, gemm, args, out),
             _ => {}
         }
+    }
+    #[cfg(target_arch = "x86_64")]
+    if dtypes == (DType::BF16, DType::BF16) && !op.batch_invariant && bf16_pairs::fits(gemm) {
+        let operands = [address::<bf16>(&args[0])?, address::<bf16>(&args[1])?];
+        let target = Target::<bf16>::new(out, args.get(2), op.activation)?;
+        // SAFETY: the operands' views are valid; the result is this matmul's.
+        unsafe { bf16_pairs::run(pool, gemm, operands, &target) };
+        return Ok(());
     }
     if is_vector || wide_rows::fits(gemm) {
         match dtypes {

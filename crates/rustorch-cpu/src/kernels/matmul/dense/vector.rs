@@ -22,8 +22,11 @@ const CHUNK: usize = 1024;
 const LEAST: usize = LANES;
 /// Sums that are computed at once, so that none waits for another.
 pub(super) const TOGETHER: usize = 4;
-/// Bytes of a row of sums, where results are contiguous in the matrix: [`LANES`] of them are half of a first-level cache.
-pub(super) const SEGMENT: usize = 1 << 10;
+/// Bytes of a row of sums, where results are contiguous in the matrix: as much of its rows is read at once. [`LANES`] of them stay in the
+/// second-level cache.
+const SEGMENT: usize = 4 << 10;
+/// The same where there are few, for threads to share.
+const LEAST_SEGMENT: usize = 1 << 10;
 /// Bytes of the matrix for a thread to read at least.
 pub(super) const GRAIN: usize = 1 << 16;
 
@@ -98,7 +101,7 @@ impl Matrix {
     /// Rows that are computed at a time.
     fn block(&self, size: usize) -> usize {
         match self.is_transposed() {
-            true => SEGMENT / size,
+            true => (self.rows / 4).clamp(LEAST_SEGMENT / size, SEGMENT / size),
             false => (GRAIN / (self.k * size)).next_multiple_of(TOGETHER).max(TOGETHER),
         }
     }
@@ -363,7 +366,9 @@ where
         // SAFETY: this function's contract; the memory has as many rows of sums.
         unsafe {
             let sums = self.memory.add(TOGETHER * CHUNK);
-            for i in 0..LANES * n {
+            // Whole blocks write the sums that they begin.
+            let is_whole = values.len() >= TOGETHER * LANES;
+            for i in 0..if is_whole { 0 } else { LANES * n } {
                 sums.add(i).write(<A::E as Real>::ZERO);
             }
             for from in (0..values.len()).step_by(TOGETHER * LANES) {
@@ -377,7 +382,10 @@ where
                             factors[i] = *vector.add(p + i * LANES);
                             rows[i] = row.wrapping_add(i * LANES * step);
                         }
-                        add_scaled::<L, A, TOGETHER>(l, factors, rows, to, n);
+                        match from {
+                            0 => add_scaled_ahead::<L, A, TOGETHER, true>(l, factors, rows, step, to, n),
+                            _ => add_scaled_ahead::<L, A, TOGETHER, false>(l, factors, rows, step, to, n),
+                        }
                         continue;
                     }
                     for i in 0..(values.len() - p.min(values.len())).div_ceil(LANES) {
@@ -460,6 +468,49 @@ pub(super) unsafe fn add_scaled<L: Level, A: Arithmetic, const N: usize>(
         // SAFETY: this function's contract.
         unsafe {
             let mut sum = *sums.add(c);
+            for i in 0..N {
+                sum = factors[i].fma(l, A::x(*rows[i].add(c)), sum);
+            }
+            *sums.add(c) = sum;
+        }
+    }
+}
+
+/// [`add_scaled`], where the next rows, `step` elements after these, are prefetched; `FIRST` begins sums, whose memory was not written.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn add_scaled_ahead<L: Level, A: Arithmetic, const N: usize, const FIRST: bool>(
+    l: L,
+    factors: [A::E; N],
+    rows: [*const A::X; N],
+    step: usize,
+    sums: *mut A::E,
+    n: usize,
+) where
+    A::X: Values<A::E>,
+    A::E: Real,
+{
+    // SAFETY: this function's contract.
+    unsafe {
+        for c in (0..n - n % LANES).step_by(LANES) {
+            let to = sums.add(c).cast::<[A::E; LANES]>();
+            let mut lanes = [<A::E as Real>::ZERO; LANES];
+            if !FIRST {
+                lanes = to.read_unaligned();
+            }
+            for i in 0..N {
+                simd::prefetch(rows[i].wrapping_add(step + c));
+                let right = A::X::load(l, rows[i].add(c));
+                for j in 0..LANES {
+                    lanes[j] = factors[i].fma(l, right[j], lanes[j]);
+                }
+            }
+            to.write_unaligned(lanes);
+        }
+        for c in n - n % LANES..n {
+            let mut sum = if FIRST { <A::E as Real>::ZERO } else { *sums.add(c) };
             for i in 0..N {
                 sum = factors[i].fma(l, A::x(*rows[i].add(c)), sum);
             }

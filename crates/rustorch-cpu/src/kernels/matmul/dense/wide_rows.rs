@@ -3,7 +3,7 @@
 
 use super::Arithmetic;
 use super::gemm::{SMALL, with_scratch};
-use super::vector::{GRAIN, SEGMENT, TOGETHER, Values, add_scaled, add_scaled_rows};
+use super::vector::{GRAIN, TOGETHER, Values, add_scaled, add_scaled_rows};
 use crate::kernels::matmul::gemm_args::GemmArgs;
 use crate::kernels::matmul::rows::{GemmOutput, Parts};
 use crate::math::Real;
@@ -13,6 +13,8 @@ use std::ops::Range;
 
 /// Rows up to which their sums, [`SEGMENT`] bytes each, stay in the cache.
 const MOST_ROWS: usize = 16;
+/// Bytes of a row of sums.
+const SEGMENT: usize = 1 << 10;
 /// Columns from which rows of the right operand are long enough to be read as such.
 const LEAST_COLUMNS: usize = 64;
 
