@@ -1,13 +1,13 @@
 //! Products and sums of products beside matmul: tensordot, addmm, traces, cross and Kronecker products; distances.
 
-use crate::Tensor;
 use crate::autograd::autocast;
 use crate::einsum::{LABELS, Term, contract};
+use crate::{Tensor, fuse};
 use rustorch_core::{DType, Dims, Error, Result, Scalar, Shape, resolve_axis};
 use smallvec::SmallVec;
 
-/// So many elements of differences [`Tensor::cdist`] holds at once, if rows are not longer.
-const DIFFERENCES: usize = 1 << 22;
+/// So many elements of differences [`Tensor::cdist`] holds at once, if rows are not longer: what fits into a cache of 1 MB.
+const DIFFERENCES: usize = 1 << 18;
 /// Euclidean distances among more rows than this go through a matmul, as PyTorch's.
 const ROWS_BY_DIFFERENCES: usize = 25;
 
@@ -313,10 +313,12 @@ impl Tensor {
     fn euclidean(&self, other: &Tensor) -> Result<Tensor> {
         let lengths = |x: &Tensor| x.square()?.sum(-1, true);
         let inner = self.matmul(&other.transpose(-2, -1)?)?;
-        let lengths = lengths(self)?.add(&lengths(other)?.transpose(-2, -1)?)?;
-        let squares = lengths.sub(&inner.mul(2)?)?.clamp_min(0)?;
-        let none = squares.eq(0)?;
-        squares.masked_fill(&none, 1)?.sqrt()?.masked_fill(&none, 0)
+        let distances = fuse(|[a, b, inner]| {
+            let squares = (a + b - inner * 2).clamp_min(0);
+            let none = squares.eq(0);
+            squares.masked_fill(none, 1).sqrt().masked_fill(none, 0)
+        })?;
+        distances.apply(&[&lengths(self)?, &lengths(other)?.transpose(-2, -1)?, &inner])
     }
 
     /// The Kronecker product: each element of this tensor, times all of the other. Fewer dimensions get ones in front.

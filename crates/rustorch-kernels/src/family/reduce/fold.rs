@@ -202,7 +202,7 @@ fn extreme(kind: Kind, dtype: DType, x: &Elements, y: &Elements) -> Fold {
     let text = format!(
         "{}alias State = {key};
 fn empty() -> State {{ return State(); }}
-fn merge(a: State, b: State) -> State {{ if order_less(a, b) {{ return b; }} return a; }}
+fn merge(a: State, b: State) -> State {{ return select(a, b, order_less(a, b)); }}
 fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, {flip}(order_key(v))); }}
 fn finish(s: State, count: u32) -> {to} {{ return order_value({flip}(s)); }}
 ",
