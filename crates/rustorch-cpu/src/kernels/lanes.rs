@@ -37,7 +37,7 @@ pub(super) fn map_sum<T: Real>(x: &[T], f: impl Fn(T) -> T) -> T {
     sum
 }
 
-/// Writes a function of the elements, and returns the sum of what was written, in the order of [`map_sum`]. Asks for the elements behind
+/// Writes a function of the elements, and returns the sum of what was written, in the order of [`map_sum`]. Prefetches the elements behind
 /// these: those of the next row, in most cases.
 #[inline(always)]
 pub(super) fn map_sum_into<T: Real>(x: &[T], out: &mut [T], f: impl Fn(T) -> T) -> T {
@@ -105,7 +105,7 @@ pub(super) fn sums<T: Real, const N: usize, const M: usize>(
 
 /// What becomes of some numbers in each lane, which take in corresponding elements one after the other.
 #[inline(always)]
-fn lanes<T: Real, const N: usize, const M: usize>(
+pub(super) fn lanes<T: Copy, const N: usize, const M: usize>(
     x: [&[T]; N],
     start: [T; M],
     take: impl Fn([T; M], [T; N]) -> [T; M],
@@ -123,7 +123,7 @@ fn lanes<T: Real, const N: usize, const M: usize>(
     let mut whole = start.map(|start| [start; WIDTH]);
     for i in 0..chunks.iter().map(|(whole, _)| whole.len()).min().unwrap_or(0) {
         let chunk = chunks.map(|(whole, _)| &whole[i]);
-        // New ones, not written where the old ones are: a lane that were written only where it changes would be kept in memory.
+        // New ones, not written where the old ones are: lanes that are written only where they change would be kept in memory.
         let mut next = whole;
         for j in 0..WIDTH {
             step(&mut next, j, chunk.map(|chunk| chunk[j]));
@@ -147,7 +147,7 @@ pub(super) fn total<T: Real, const N: usize>(lanes: [T; N]) -> T {
 
 /// One number of all lanes, by a fixed tree.
 #[inline(always)]
-fn fold<T: Real, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
+pub(super) fn fold<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
     let mut width = N / 2;
     while width != 0 {
         for i in 0..width {

@@ -1,11 +1,9 @@
 //! Minimum, maximum, argmin, argmax.
 
 use super::{COLUMNS, Reducer};
+use crate::kernels::lanes::{fold, lanes};
 use crate::simd::Level;
 use rustorch_core::Element;
-
-/// Lanes of a chunk.
-const LANES: usize = 64;
 
 /// Elements with an order in which NaN, where there is one, comes before everything in either direction.
 pub(super) trait Order: Element {
@@ -107,41 +105,16 @@ impl<C: Order> Reducer<C> for Extreme {
 
 #[inline(always)]
 fn extreme<C: Order, const LARGEST: bool>(x: &[C]) -> C {
-    let (chunks, tail) = x.as_chunks::<LANES>();
+    let farther = |a: C, b: C| {
+        let is_beyond = if LARGEST { b.above(a) } else { a.above(b) };
+        if is_beyond { b } else { a }
+    };
+    let last_nan = |a: C, b: C| if b.is_nan() { b } else { a };
     // NaNs are beyond nothing and are noted apart, which keeps the chains of dependent operations short.
-    let (mut whole, mut nans) = ([C::worst(LARGEST); LANES], [C::worst(LARGEST); LANES]);
-    for chunk in chunks {
-        keep_beyond::<C, LARGEST>(&mut whole, chunk);
-        keep_nan(&mut nans, chunk);
-    }
-    // Others, since lanes that are indexed by a number that is not known before would be kept in memory.
-    let (mut lanes, mut nan) = (whole, nans);
-    keep_beyond::<C, LARGEST>(&mut lanes, tail);
-    keep_nan(&mut nan, tail);
-    let mut width = LANES / 2;
-    while width != 0 {
-        let (low, high) = lanes.split_at_mut(width);
-        keep_beyond::<C, LARGEST>(low, &high[..width]);
-        let (low, high) = nan.split_at_mut(width);
-        keep_nan(low, &high[..width]);
-        width /= 2;
-    }
-    if nan[0].is_nan() { nan[0] } else { lanes[0] }
-}
-
-#[inline(always)]
-fn keep_beyond<C: Order, const LARGEST: bool>(lanes: &mut [C], xs: &[C]) {
-    for (lane, &x) in lanes.iter_mut().zip(xs) {
-        let beyond = if LARGEST { x.above(*lane) } else { lane.above(x) };
-        *lane = if beyond { x } else { *lane };
-    }
-}
-
-#[inline(always)]
-fn keep_nan<C: Order>(lanes: &mut [C], xs: &[C]) {
-    for (lane, &x) in lanes.iter_mut().zip(xs) {
-        *lane = if x.is_nan() { x } else { *lane };
-    }
+    let [extremes, nans] =
+        lanes([x], [C::worst(LARGEST); 2], |[extreme, nan], [x]| [farther(extreme, x), last_nan(nan, x)]);
+    let nan = fold(nans, last_nan);
+    if nan.is_nan() { nan } else { fold(extremes, farther) }
 }
 
 /// Where the largest or smallest element is; the first of equals.
