@@ -1,19 +1,25 @@
 //! Norms of vectors.
 
 use crate::autograd::{Function, FunctionContext, Gradients};
+use crate::reduce::reduce;
 use crate::{Axes, Tensor};
-use rustorch_core::{DType, Dims, Result};
+use rustorch_core::{DType, Dims, ReduceOp, Result};
 
 impl Tensor {
     /// The p-norm (Σ|x|ᵖ)^(1/p) over dimensions. `p` may be 0 (how many are not zero) and ±∞ (largest and smallest |x|).
     /// Integers give `F32`; 16-bit floats accumulate in `F32`.
     pub fn norm(&self, p: f64, dims: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        let axes = dims.into().resolve("norm", self.ndim())?;
+        let dims = dims.into();
         let x = match self.dtype() {
             dtype if dtype.is_complex() => self.clone(),
             DType::F32 | DType::F64 => self.clone(),
+            DType::F16 | DType::BF16 if p == 2.0 => self.clone(),
             _ => self.to_dtype(DType::F32)?,
         };
+        if p == 2.0 && x.dtype().is_float() {
+            return reduce(ReduceOp::Norm, &x, &dims, keepdim);
+        }
+        let axes = dims.resolve("norm", self.ndim())?;
         let norm = VectorNorm { p, axes, keepdim };
         let norm = if x.requires_grad() { norm.apply(&[&x])?.remove(0) } else { norm.of(&x)? };
         let narrow = matches!(self.dtype(), DType::F16 | DType::BF16);
@@ -38,7 +44,7 @@ impl VectorNorm {
         let (p, dims, keepdim) = (self.p, self.list(), self.keepdim);
         let magnitude = if x.dtype().is_complex() { x.abs()? } else { x.clone() };
         if p == 2.0 {
-            magnitude.square()?.sum(dims, keepdim)?.sqrt()
+            reduce(ReduceOp::Norm, &magnitude, &dims.into(), keepdim)
         } else if p == 1.0 {
             magnitude.abs()?.sum(dims, keepdim)
         } else if p == f64::INFINITY {

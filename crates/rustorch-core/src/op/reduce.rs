@@ -27,6 +27,8 @@ op_kinds! {
         All = "all",
         /// log Σ eˣ, without overflow.
         LogSumExp = "logsumexp",
+        /// Euclidean norm √Σx².
+        Norm = "norm",
         /// Variance, divided by n − correction.
         Var {
             /// 1 for the unbiased estimate, 0 for the population's.
@@ -57,7 +59,7 @@ impl ReduceOp {
             ReduceOp::Max | ReduceOp::Min => matches!(kind, K::Bool | K::Int | K::Float).then_some(dtype),
             ReduceOp::ArgMax | ReduceOp::ArgMin => matches!(kind, K::Int | K::Float).then_some(DType::I64),
             ReduceOp::Any | ReduceOp::All => (kind != K::Quant).then_some(DType::Bool),
-            ReduceOp::LogSumExp | ReduceOp::Var { .. } | ReduceOp::Std { .. } => {
+            ReduceOp::LogSumExp | ReduceOp::Norm | ReduceOp::Var { .. } | ReduceOp::Std { .. } => {
                 (kind == K::Float).then_some(dtype)
             }
         }

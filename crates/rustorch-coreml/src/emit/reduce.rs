@@ -108,6 +108,7 @@ impl Emitter<'_> {
                 let y = self.bin("add", &log, &most);
                 self.dropped(&y, axes, keepdim)
             }
+            ReduceOp::Norm => self.reduced("reduce_l2_norm", x, axes, keepdim),
             ReduceOp::Var { correction } => self.variance(x, axes, keepdim, correction)?,
             ReduceOp::Std { correction } => {
                 let variance = self.variance(x, axes, keepdim, correction)?;

@@ -208,7 +208,7 @@ fn reduce(op: ReduceKind) -> Support {
             Support::Form(Row { dtypes: FLOATS_AND_INTEGERS, source: Some(REDUCTION), ..ROW })
         }
         ReduceKind::Any | ReduceKind::All => if_all(ALL, &[ReducesAnAxis]),
-        ReduceKind::LogSumExp => if_all(FLOATS, &[ReducesAnAxis]),
+        ReduceKind::LogSumExp | ReduceKind::Norm => if_all(FLOATS, &[ReducesAnAxis]),
         ReduceKind::Var | ReduceKind::Std => if_all(FLOATS, &[ReducesAnAxis, FiniteVariance]),
     }
 }

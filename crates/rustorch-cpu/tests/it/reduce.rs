@@ -45,6 +45,7 @@ fn floats_over_any_axes() {
                 check(ReduceOp::Max, each(&|g| g.iter().copied().fold(f64::MIN, f64::max)), 0.0);
                 check(ReduceOp::Min, each(&|g| g.iter().copied().fold(f64::MAX, f64::min)), 0.0);
                 check(ReduceOp::LogSumExp, each(&|g| g.iter().map(|x| x.exp()).sum::<f64>().ln()), 1e-6);
+                check(ReduceOp::Norm, each(&|g| g.iter().map(|x| x * x).sum::<f64>().sqrt()), 1e-6);
                 check(ReduceOp::Var { correction: 1.0 }, each(&|g| var(g, 1.0)), 1e-6);
                 check(ReduceOp::Std { correction: 0.0 }, each(&|g| var(g, 0.0).sqrt()), 1e-6);
                 if axes.len() == 1 || axes.len() == dims.len() {

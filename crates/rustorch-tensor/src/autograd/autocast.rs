@@ -84,7 +84,7 @@ fn policy(op: OpKind) -> Policy {
         ) => Wide,
         K::Binary(BinaryOp::Pow) => Wide,
         K::Binary(BinaryOp::Atan2) => Widest,
-        K::Reduce(ReduceKind::Sum | ReduceKind::Prod | ReduceKind::LogSumExp) => Wide,
+        K::Reduce(ReduceKind::Sum | ReduceKind::Prod | ReduceKind::LogSumExp | ReduceKind::Norm) => Wide,
         K::Scan(ScanOp::Sum | ScanOp::Prod) => Wide,
         K::CausalConv1d | K::GatedDeltaRule | K::SsmScan | K::RwkvWkv7 => Wide,
         K::Softmax(_) | K::LayerNorm | K::RmsNorm | K::AddRmsNorm | K::GroupNorm | K::CrossEntropy => Wide,

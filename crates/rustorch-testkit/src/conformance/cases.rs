@@ -237,6 +237,7 @@ impl Cases {
             ReduceOp::Any,
             ReduceOp::All,
             ReduceOp::LogSumExp,
+            ReduceOp::Norm,
             ReduceOp::Var { correction: 1.0 },
             ReduceOp::Std { correction: 0.0 },
         ];

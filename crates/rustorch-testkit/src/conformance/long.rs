@@ -30,7 +30,7 @@ pub fn long_cases() -> Vec<Case> {
     cases.into_list()
 }
 
-const REDUCTIONS: [ReduceOp; 12] = [
+const REDUCTIONS: [ReduceOp; 13] = [
     ReduceOp::Prod,
     ReduceOp::Sum,
     ReduceOp::Mean,
@@ -41,6 +41,7 @@ const REDUCTIONS: [ReduceOp; 12] = [
     ReduceOp::Any,
     ReduceOp::All,
     ReduceOp::LogSumExp,
+    ReduceOp::Norm,
     ReduceOp::Var { correction: 1.0 },
     ReduceOp::Std { correction: 0.0 },
 ];

@@ -56,6 +56,7 @@ fn cases() -> Vec<Case> {
         ReduceOp::Max,
         ReduceOp::ArgMin,
         ReduceOp::LogSumExp,
+        ReduceOp::Norm,
         ReduceOp::Var { correction: 1.0 },
     ] {
         for axes in [&[1][..], &[0, 1]] {

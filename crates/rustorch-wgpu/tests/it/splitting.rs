@@ -288,6 +288,7 @@ fn long_lines() -> Vec<Case> {
         ReduceOp::ArgMax,
         ReduceOp::ArgMin,
         ReduceOp::LogSumExp,
+        ReduceOp::Norm,
         ReduceOp::Var { correction: 1.0 },
         ReduceOp::Std { correction: 0.0 },
     ];

@@ -189,6 +189,7 @@ fn reductions(cases: &mut Vec<Case>) {
         ("any", ReduceOp::Any),
         ("all", ReduceOp::All),
         ("logsumexp", ReduceOp::LogSumExp),
+        ("norm", ReduceOp::Norm),
         ("var", ReduceOp::Var { correction: 1.0 }),
         ("std", ReduceOp::Std { correction: 0.0 }),
     ] {

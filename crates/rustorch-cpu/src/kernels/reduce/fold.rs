@@ -1,4 +1,4 @@
-//! Sum, product, any, all.
+//! Sum, sum of squares, product, any, all.
 
 use super::{COLUMNS, Reducer};
 use crate::simd::Level;
@@ -81,13 +81,17 @@ impl<C: Element, F: Fold<C>> Reducer<C> for Folded<F> {
 #[derive(Clone, Copy)]
 pub(super) struct Sum;
 
+/// Σx²
+#[derive(Clone, Copy)]
+pub(super) struct Squares;
+
 /// Πx
 #[derive(Clone, Copy)]
 pub(super) struct Product;
 
 macro_rules! sums {
-    ($($t:ty: $short:ty, $long:ty, $zero:expr, |$s:ident, $x:ident| $sum:expr, |$y:ident| $long_of:expr;)*) => {$(
-        impl Fold<$t> for Sum {
+    ($($fold:ty, $t:ty: $short:ty, $long:ty, $zero:expr, |$s:ident, $x:ident| $sum:expr, |$y:ident| $long_of:expr;)*) => {$(
+        impl Fold<$t> for $fold {
             type Short = $short;
             type Long = $long;
             #[inline(always)]
@@ -189,11 +193,13 @@ fn multiply<R: Ring>(a: R, b: R) -> R {
 }
 
 sums! {
-    i64: i64, i64, 0, |s, x| s.wrapping_add(x), |y| y;
-    f32: f32, f64, 0.0, |s, x| s + x, |y| f64::from(y);
-    f64: f64, f64, 0.0, |s, x| s + x, |y| y;
-    C64: C64, C128, C64::new(0.0, 0.0), |s, x| s + x, |y| C128::new(y.re.into(), y.im.into());
-    C128: C128, C128, C128::new(0.0, 0.0), |s, x| s + x, |y| y;
+    Sum, i64: i64, i64, 0, |s, x| s.wrapping_add(x), |y| y;
+    Sum, f32: f32, f64, 0.0, |s, x| s + x, |y| f64::from(y);
+    Sum, f64: f64, f64, 0.0, |s, x| s + x, |y| y;
+    Squares, f32: f32, f64, 0.0, |s, x| s + x * x, |y| f64::from(y);
+    Squares, f64: f64, f64, 0.0, |s, x| s + x * x, |y| y;
+    Sum, C64: C64, C128, C64::new(0.0, 0.0), |s, x| s + x, |y| C128::new(y.re.into(), y.im.into());
+    Sum, C128: C128, C128, C128::new(0.0, 0.0), |s, x| s + x, |y| y;
 }
 
 products! {

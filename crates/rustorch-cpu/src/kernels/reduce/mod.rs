@@ -13,7 +13,7 @@ use super::strided::{self, Disjoint, Grid, unreachable_memory};
 use crate::ThreadPool;
 use crate::simd::{self, Level, Task};
 use extreme::{ArgExtreme, Extreme};
-use fold::{Fold, Folded, NonZero, Product, Sum};
+use fold::{Fold, Folded, NonZero, Product, Squares, Sum};
 use input::{As, Rounded, Source};
 use moments::{LogSumExp, Moments};
 use rustorch_core::{
@@ -90,6 +90,7 @@ pub(super) fn run(
             }
         }
         ReduceOp::LogSumExp => reduction.floats(LogSumExp, LogSumExp, out, |s| s.finish()),
+        ReduceOp::Norm => reduction.floats(Folded(Squares), Folded(Squares), out, f64::sqrt),
         ReduceOp::Var { correction } => reduction.floats(Moments, Moments, out, |s| s.variance(correction)),
         ReduceOp::Std { correction } => {
             reduction.floats(Moments, Moments, out, |s| s.variance(correction).sqrt())

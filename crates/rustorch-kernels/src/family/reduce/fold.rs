@@ -19,6 +19,7 @@ pub(in crate::family) enum Kind {
     Any,
     All,
     LogSumExp,
+    Norm,
     Var,
     Std,
 }
@@ -36,6 +37,7 @@ impl Kind {
             ReduceOp::Any => Kind::Any,
             ReduceOp::All => Kind::All,
             ReduceOp::LogSumExp => Kind::LogSumExp,
+            ReduceOp::Norm => Kind::Norm,
             ReduceOp::Var { .. } => Kind::Var,
             ReduceOp::Std { .. } => Kind::Std,
         }
@@ -98,6 +100,7 @@ pub(in crate::family) fn fold(
             DTypeKind::Complex => complex(kind, dtype, x, y, hardware),
             _ => floats(kind, dtype, x, y, hardware),
         },
+        Kind::Norm => floats(kind, dtype, x, y, hardware),
         Kind::Max | Kind::Min => extreme(kind, dtype, x, y),
         Kind::ArgMax | Kind::ArgMin => place(kind, dtype, x, y),
         Kind::Any | Kind::All => truth(kind, dtype, x),
@@ -127,16 +130,25 @@ fn quotient(dtype: DType, a: &str, b: &str) -> String {
     }
 }
 
+/// The square root of a number of the [`wide`] type, on the way to a result of type `to`.
+fn root(to: &str, x: &str) -> String {
+    if to == "f64" { format!("root_double({x})") } else { format!("sqrt(f32({x}))") }
+}
+
 fn floats(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hardware) -> Fold {
     let (ty, bytes) = wide_type(dtype, hardware);
     let (from, to) = (x.value(), y.value());
     let (start, operator) = if kind == Kind::Prod { ("1.0", "*") } else { ("0.0", "+") };
-    let mean = || quotient(dtype, "s", &format!("{ty}(count)"));
-    let finish = if kind == Kind::Mean { mean() } else { "s".to_owned() };
+    let finish = match kind {
+        Kind::Mean => quotient(dtype, "s", &format!("{ty}(count)")),
+        Kind::Norm => root(to, "s"),
+        _ => "s".to_owned(),
+    };
+    let term = if kind == Kind::Norm { format!("{ty}(v) * {ty}(v)") } else { format!("{ty}(v)") };
     let text = format!(
         "alias State = {ty};
 fn empty() -> State {{ return {ty}({start}); }}
-fn take(s: State, v: {from}, i: u32) -> State {{ return s {operator} {ty}(v); }}
+fn take(s: State, v: {from}, i: u32) -> State {{ return s {operator} {term}; }}
 fn merge(a: State, b: State) -> State {{ return a {operator} b; }}
 fn finish(s: State, count: u32) -> {to} {{ return {to}({finish}); }}
 "
@@ -288,11 +300,7 @@ fn finish(s: State, count: u32) -> {ty} {{ return s.x + {log}(s.y); }}
 fn moments(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hardware) -> Fold {
     let (ty, bytes) = wide_type(dtype, hardware);
     let (from, to) = (x.value(), y.value());
-    let root = match (kind, to) {
-        (Kind::Std, "f64") => "root_double(variance)",
-        (Kind::Std, _) => "sqrt(f32(variance))",
-        _ => "variance",
-    };
+    let result = if kind == Kind::Std { root(to, "variance") } else { "variance".to_owned() };
     let quotient = |a, b| quotient(dtype, a, b);
     let text = format!(
         "alias State = vec4<{ty}>;
@@ -313,7 +321,7 @@ fn merge(a: State, b: State) -> State {{
 }}
 fn finish(s: State, count: u32) -> {to} {{
     let variance = {};
-    return {to}({root});
+    return {to}({result});
 }}
 ",
         quotient("off", "n"),

@@ -85,7 +85,11 @@ pub const ROWS: &[Row] = &[
     ),
     row(OpType::Reduction, &[OpKind::Reduce(ReduceKind::Any), OpKind::Reduce(ReduceKind::All)], sets::ALL),
     row(OpType::Reduction, &[OpKind::Reduce(ReduceKind::LogSumExp)], sets::SMOOTH),
-    row(OpType::Reduction, &[OpKind::Reduce(ReduceKind::Var), OpKind::Reduce(ReduceKind::Std)], sets::FLOAT),
+    row(
+        OpType::Reduction,
+        &[OpKind::Reduce(ReduceKind::Norm), OpKind::Reduce(ReduceKind::Var), OpKind::Reduce(ReduceKind::Std)],
+        sets::FLOAT,
+    ),
 ];
 
 /// The layouts of the kept and of the reduced dimensions.

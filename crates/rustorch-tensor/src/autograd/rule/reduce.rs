@@ -86,6 +86,11 @@ impl Rule for Reduce {
                     let weights = cx.arg(0)?.sub(&this.restored(cx.result(0)?)?)?.exp()?;
                     this.restored(grad)?.mul(&weights)
                 }
+                ReduceOp::Norm => {
+                    let norm = this.restored(cx.result(0)?)?;
+                    // PyTorch's: zero where the norm is.
+                    cx.arg(0)?.div(&norm)?.masked_fill(&norm.eq(0)?, 0)?.mul(&this.restored(grad)?)
+                }
                 ReduceOp::Var { correction } => this.variance(grad, cx.arg(0)?, correction),
                 ReduceOp::Std { correction } => {
                     let std = cx.result(0)?;

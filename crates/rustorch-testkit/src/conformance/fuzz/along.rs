@@ -45,6 +45,7 @@ pub(super) fn reduce(draw: &mut Draw) -> Option<Case> {
         ReduceOp::Any,
         ReduceOp::All,
         ReduceOp::LogSumExp,
+        ReduceOp::Norm,
         ReduceOp::Var { correction },
         ReduceOp::Std { correction },
     ]);
@@ -63,7 +64,7 @@ pub(super) fn reduce(draw: &mut Draw) -> Option<Case> {
     let numbers = match op {
         ReduceOp::Sum | ReduceOp::Mean => summed(draw, dtype),
         ReduceOp::Prod => multiplied(dtype, terms),
-        ReduceOp::Var { .. } | ReduceOp::Std { .. } => Numbers::within(-3.0, 3.0),
+        ReduceOp::Norm | ReduceOp::Var { .. } | ReduceOp::Std { .. } => Numbers::within(-3.0, 3.0),
         ReduceOp::LogSumExp => plain(dtype),
         // Few values, of which several are the largest.
         _ if draw.fine.chance(50) => Numbers::GRID.with(Special::Infinite),
