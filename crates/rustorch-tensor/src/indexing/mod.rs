@@ -9,9 +9,10 @@ mod resolve;
 pub use item::{Slice, TensorIndex};
 
 use crate::autograd::is_grad_enabled;
+use crate::dispatch::run_into;
 use crate::{Tensor, TensorOrScalar};
 use resolve::{Resolved, resolve};
-use rustorch_core::{DType, Dims, Error, Op, Result, Scatter, ScatterMode, Shape};
+use rustorch_core::{DType, Dims, Error, Op, Result, Scatter, ScatterMode, Shape, Where};
 use rustorch_runtime::DeviceGuard;
 
 impl Tensor {
@@ -56,7 +57,8 @@ impl Tensor {
     }
 
     /// Writes a tensor, or a scalar, in place at an index, as [`i`](Self::i) reads it. The values broadcast to the shape that reading gives
-    /// and are converted to this dtype. Where an index repeats, the last value stays.
+    /// and are converted to this dtype. Where an index repeats, the last value stays. Of an index that is a mask alone, a scalar is written
+    /// without reading the mask back, also in a captured function.
     ///
     /// ```
     /// # use rustorch_tensor::{DType, Tensor, i};
@@ -80,7 +82,7 @@ impl Tensor {
         const NAME: &str = "set";
         let (index, value) = (index.as_ref(), value.into());
         if !self.records(value) {
-            return resolve(NAME, self, index)?.write(value);
+            return self.write_at(NAME, index, value);
         }
         // A gradient cannot be recorded through a view that is written: the new values are written to the whole tensor.
         self.copy_(&self.put_at(NAME, index, value, ScatterMode::Replace)?)
@@ -112,7 +114,7 @@ impl Tensor {
             return self.put_at(NAME, index, value, mode);
         }
         let out = self.copy()?;
-        resolve(NAME, &out, index)?.write(value)?;
+        out.write_at(NAME, index, value)?;
         Ok(out)
     }
 
@@ -149,6 +151,27 @@ impl Tensor {
         let has_gradient = self.dtype().is_float() || self.dtype().is_complex();
         let of_value = matches!(value, TensorOrScalar::Tensor(value) if value.requires_grad());
         is_grad_enabled() && has_gradient && (self.requires_grad() || of_value)
+    }
+
+    /// Writes values at an index, where nothing is recorded.
+    #[cfg_attr(debug_assertions, track_caller)]
+    fn write_at(&self, op: &'static str, index: &[TensorIndex], value: TensorOrScalar<'_>) -> Result<()> {
+        if let (Some(mask), TensorOrScalar::Scalar(_)) = (self.only_mask(index)?, value) {
+            let value = value.to_tensor(op, self.dtype(), self)?;
+            return run_into(&Op::Where(Where), &[&mask, &value, self], self);
+        }
+        resolve(op, self, index)?.write(value)
+    }
+
+    /// The mask of an index that has nothing else, broadcast to this tensor: a scalar is written by it without a list of the places.
+    fn only_mask(&self, index: &[TensorIndex]) -> Result<Option<Tensor>> {
+        let [TensorIndex::Tensor(mask)] = index else { return Ok(None) };
+        let covers = mask.ndim() > 0 && self.dims().starts_with(mask.dims());
+        if mask.dtype() != DType::Bool || !covers {
+            return Ok(None);
+        }
+        let dims = mask.dims().iter().copied().chain((mask.ndim()..self.ndim()).map(|_| 1)).collect::<Dims>();
+        mask.reshape_to(Shape::new(dims)?)?.broadcast_to(self.shape()).map(Some)
     }
 
     /// A copy with values written, or added, at an index: in the flattened tensor, whose places are indexed in its stead.

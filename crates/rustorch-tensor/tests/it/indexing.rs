@@ -212,6 +212,39 @@ fn captured_they_give_eagers_bits_and_masks_are_refused() {
 }
 
 #[test]
+fn a_scalar_is_written_by_a_mask_alone() -> Result<()> {
+    let x = || Tensor::arange(0, 24, 1)?.reshape([2, 3, 4])?.to_dtype(DType::F32);
+    // Of all dimensions, and of the first two; in memory in another order, too.
+    let (all, rows) = (x()?.remainder(5)?.eq(0)?, x()?.select(-1, 1)?.gt(10)?);
+    for (mask, chosen) in
+        [(&all, [0, 5, 10, 15, 20].as_slice()), (&rows, &[12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23])]
+    {
+        let want: Vec<f32> = (0..24).map(|i| if chosen.contains(&i) { -1.0 } else { i as f32 }).collect();
+        let written = x()?;
+        written.set(i![mask], -1)?;
+        assert_eq!(written.to_vec::<f32>()?, want);
+        assert_eq!(x()?.index_put(i![mask], -1, false)?.to_vec::<f32>()?, want);
+        let turned = x()?.transpose(0, 1)?.copy()?.transpose(0, 1)?;
+        turned.set(i![mask], -1)?;
+        assert_eq!(turned.to_vec::<f32>()?, want);
+        let program = capture(&[TensorSpec::from(&x()?)], |args| {
+            args[0].index_put(i![mask], -1, false).map(|y| vec![y])
+        })?;
+        assert_eq!(program.run(&[&x()?])?[0].to_vec::<f32>()?, want);
+    }
+    let short = Tensor::new([true, false, true])?;
+    assert!(x()?.set(i![&short], 0).unwrap_err().to_string().contains("the mask has the length 3"));
+    assert!(
+        Tensor::new([1u8, 2])?
+            .set(i![&Tensor::new([true, false])?], 300)
+            .unwrap_err()
+            .to_string()
+            .starts_with("set")
+    );
+    Ok(())
+}
+
+#[test]
 fn the_macro_takes_what_people_write() -> Result<()> {
     let x = Tensor::arange(0, 24, 1)?.reshape([2, 3, 4])?;
     let (n, at) = (3usize, Tensor::new([1i64, 0])?);
