@@ -1,10 +1,11 @@
 //! Gather, scatter, index_select, one_hot, masks.
 
+use crate::binary::promote;
 use crate::dispatch::{run, run_into};
 use crate::{Tensor, TensorOrScalar};
 use rustorch_core::{
-    DType, Dims, Embedding, Error, Gather, IndexSelect, Op, Result, Scatter, ScatterMode, ScatterReduce,
-    ScatterReduction, Shape, Tri,
+    DType, Dims, Embedding, Error, Gather, GatherSum, IndexSelect, Op, Result, Scatter, ScatterMode,
+    ScatterReduce, ScatterReduction, Shape, Tri,
 };
 use rustorch_runtime::DeviceGuard;
 use std::borrow::Cow;
@@ -46,6 +47,32 @@ impl Tensor {
     pub fn gather(&self, dim: isize, index: &Tensor) -> Result<Tensor> {
         let axis = self.axis("gather", dim)?;
         run(&Op::Gather(Gather { axis }), &[self, &*index.to_index("gather")?])
+    }
+
+    /// Weighted sums of elements of rows: `self: [batch, channels, n]`, `index: [batch, terms, points]` and `weight` of the index's shape
+    /// give `[batch, channels, points]`, `out[b, c, p] = Σₜ weight[b, t, p] · self[b, c, index[b, t, p]]`. All channels share indices and
+    /// weights: what interpolation at any points needs, and PyTorch's `embedding_bag(mode="sum", per_sample_weights=..)` in rows instead of
+    /// columns.
+    ///
+    /// A term whose index is −1 has no element and adds nothing, whatever its weight. Tensor and weight promote; sums of 16-bit floats are
+    /// computed in `F32`. Gradients are those of the tensor and of the weights.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([[[1.0f32, 2.0, 3.0]]])?;
+    /// let (index, weight) = (Tensor::new([[[0i64, 2], [1, -1]]])?, Tensor::new([[[0.5f32, 2.0], [0.5, 1.0]]])?);
+    /// assert_eq!(x.gather_sum(&index, &weight)?.to_vec::<f32>()?, [1.5, 6.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If shapes do not fit, a dtype is none of floats, or an index is less than −1 or too large.
+    pub fn gather_sum(&self, index: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        const NAME: &str = GatherSum::NAME;
+        let dtype = promote(NAME, &[(self.dtype(), self.category()), (weight.dtype(), weight.category())])?;
+        let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
+        let args = [&self.to_dtype(wide)?, &*index.to_index(NAME)?, &weight.to_dtype(wide)?];
+        run(&Op::GatherSum(GatherSum), &args)?.to_dtype(dtype)
     }
 
     /// As [`gather`](Self::gather), with other dimensions broadcast; without a dimension, from the flattened tensor.

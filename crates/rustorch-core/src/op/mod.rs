@@ -17,6 +17,7 @@ mod custom;
 mod fft;
 mod foreach;
 mod fused_pointwise;
+mod gather_sum;
 mod index;
 mod interpolate;
 mod kv_cache;
@@ -48,6 +49,7 @@ pub use custom::{
 pub use fft::{Fft, FftKind, FftScale};
 pub use foreach::{ForeachMul, TotalNorm};
 pub use fused_pointwise::{FusedBuilder, FusedConstant, FusedPointwise, FusedStep, FusedValue};
+pub use gather_sum::{GatherSum, GatherSumBackward};
 pub use index::{
     Concat, Embedding, Gather, IndexSelect, Pad, Scatter, ScatterMode, ScatterReduce, ScatterReduction, Tri,
     TriKind,
@@ -133,6 +135,10 @@ ops! {
         IndexSelect(IndexSelect),
         /// `(x, index) →` `out[.., i, ..] = x[.., index[.., i, ..], ..]` along an axis; `x` and `index` have equal rank.
         Gather(Gather),
+        /// `(x: [b, c, n], index: [b, t, p], weight: [b, t, p]) → [b, c, p]`: weighted sums of elements of `x`.
+        GatherSum(GatherSum),
+        /// `(grad, x, index, weight) →` the wanted gradients of the arguments of `GatherSum`.
+        GatherSumBackward(GatherSumBackward),
         /// `(x, index, src) →` `x` with elements of `src` combined at `index` along an axis.
         ScatterReduce(ScatterReduce),
         /// `(table: [rows, dim], ids: integer) → [ids.., dim]`: rows of a table, dequantized to `f32` from block types.

@@ -126,6 +126,7 @@ pub fn support(op: OpKind) -> Support {
             source: Some(GATHER),
             ..ROW
         }),
+        OpKind::GatherSum => not_built("weighted sums of elements at indices are not built"),
         OpKind::Concat => Support::Form(Row { dtypes: ALL, rank: (1, MAX_RANK), ..ROW }),
         OpKind::Pad => Support::Form(Row { source: Some(TENSOR), conditions: &[ParametersFit], ..ROW }),
         OpKind::Tri(_) => {
@@ -146,7 +147,8 @@ pub fn support(op: OpKind) -> Support {
         OpKind::Linalg(_) => lacking("MIL has no linear algebra but matmul"),
         OpKind::Custom(_) => not_built("is not built in, so MIL has no form of it"),
         OpKind::Random(_) | OpKind::Sample(_) | OpKind::LogGammaGrad | OpKind::Dropout => RANDOM,
-        OpKind::LayerNormBackward
+        OpKind::GatherSumBackward
+        | OpKind::LayerNormBackward
         | OpKind::RmsNormBackward
         | OpKind::AttentionBackward
         | OpKind::MaxPoolBackward

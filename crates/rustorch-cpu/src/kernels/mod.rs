@@ -15,6 +15,7 @@ mod dropout;
 #[cfg(feature = "fft")]
 mod fft;
 mod foreach;
+mod gather_sum;
 mod index;
 mod kv_cache;
 mod lanes;
@@ -42,7 +43,9 @@ mod strided;
 pub(crate) use pointwise::packed::run as run_packed;
 
 use crate::ThreadPool;
-use rustorch_core::{Clamp, CopyOp, Embedding, Fault, Op, RwkvWkv7, Scan, SsmScan, View, ViewMut, Where};
+use rustorch_core::{
+    Clamp, CopyOp, Embedding, Fault, GatherSum, Op, RwkvWkv7, Scan, SsmScan, View, ViewMut, Where,
+};
 
 /// What is said where the kernels of Fourier transforms are not built.
 #[cfg(not(feature = "fft"))]
@@ -133,6 +136,8 @@ pub(crate) fn run(
             let [x, index] = refs(args)?;
             index::gather(pool, op.axis, x, index, only(outs)?)
         }
+        Op::GatherSum(GatherSum) => gather_sum::forward(pool, refs(args)?, only(outs)?),
+        Op::GatherSumBackward(op) => gather_sum::backward(pool, op, refs(args)?, outs),
         Op::Embedding(Embedding) => {
             let [table, ids] = refs(args)?;
             index::embedding(pool, table, ids, only(outs)?)

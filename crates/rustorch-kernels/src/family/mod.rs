@@ -12,6 +12,7 @@ pub mod cross_entropy;
 pub mod custom;
 pub mod dropout;
 pub mod foreach;
+pub mod gather_sum;
 pub mod layer_norm;
 mod lines;
 pub mod matmul;
@@ -85,6 +86,8 @@ kernels! {
     MatVec(matvec::MatVec),
     /// Elements chosen by indices.
     Select(select::Select),
+    /// Weighted sums of elements chosen by indices.
+    GatherSum(gather_sum::GatherSum),
     /// Elements brought to the places of indices.
     Scatter(scatter::Scatter),
     /// Elements over a part of others.

@@ -1,7 +1,7 @@
 //! Sampling at points of a grid.
 
 use super::expect_float;
-use rustorch_tensor::{DType, Error, Result, Tensor};
+use rustorch_tensor::{DType, Error, Result, Tensor, fuse};
 
 /// How [`grid_sample`] computes a value between elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -72,107 +72,93 @@ pub fn grid_sample(x: &Tensor, grid: &Tensor, options: GridSampleOptions) -> Res
     if spatial.contains(&0) {
         return wrong("the input has no elements to sample");
     }
-    let (batch, channels) = (x.dims()[0], x.dims()[1]);
-    let points: usize = grid.dims()[1..=count].iter().product();
     let half = matches!(x.dtype(), DType::F16 | DType::BF16);
     let wide = |x: &Tensor| if half { x.to_dtype(DType::F32) } else { Ok(x.clone()) };
-    let elements =
-        wide(x)?.reshape([batch as isize, channels as isize, spatial.iter().product::<usize>() as isize])?;
-    let at = wide(grid)?.reshape([batch as isize, points as isize, count as isize])?;
-    let mut sum: Option<Tensor> = None;
-    let axes = (0..count)
-        .map(|axis| taps(&at.select(-1, (count - 1 - axis) as isize)?, spatial[axis], options))
-        .collect::<Result<Vec<_>>>()?;
-    let combinations: usize = axes.iter().map(Vec::len).product();
-    for mut combination in 0..combinations {
-        let mut found: Option<Tap> = None;
-        for (taps, &size) in axes.iter().zip(spatial) {
-            let tap = &taps[combination % taps.len()];
-            combination /= taps.len();
-            found = Some(match found {
-                None => tap.clone(),
-                Some(before) => before.along(tap, size)?,
-            });
-        }
-        let Some(Tap { index, inside, weight }) = found else { unreachable!("there are two axes at least") };
-        let index = index.unsqueeze(1)?.broadcast_to([batch, channels, points])?;
-        let mut value = elements.gather(2, &index)?;
-        if let Some(weight) = weight {
-            value = value.mul(&weight.unsqueeze(1)?)?;
-        }
-        let value = inside.unsqueeze(1)?.where_cond(&value, 0.0)?;
-        sum = Some(match sum {
-            None => value,
-            Some(sum) => sum.add(&value)?,
+    let length = |dims: &[usize]| dims.iter().product::<usize>() as isize;
+    let [batch, channels] = [x.dims()[0] as isize, x.dims()[1] as isize];
+    let elements = wide(x)?.reshape([batch, channels, length(spatial)])?;
+    let at = wide(grid)?.reshape([batch, length(&grid.dims()[1..=count]), count as isize])?;
+    let mut terms: Option<Taps> = None;
+    for (axis, &size) in spatial.iter().enumerate() {
+        // The last dimension is the first coordinate.
+        let taps = taps(&at.select(-1, (count - 1 - axis) as isize)?.unsqueeze(1)?, size, options)?;
+        terms = Some(match terms {
+            None => taps,
+            Some(before) => before.along(&taps, size)?,
         });
     }
-    let Some(sum) = sum else { unreachable!("there is a combination at least") };
-    let dims: Vec<isize> =
-        [batch, channels].iter().chain(&grid.dims()[1..=count]).map(|&n| n as isize).collect();
-    let sum = sum.reshape(dims)?;
-    if half { sum.to_dtype(x.dtype()) } else { Ok(sum) }
+    let Some(Taps { index, weight }) = terms else { unreachable!("there are two axes at least") };
+    let sums = elements.gather_sum(&index, &weight)?;
+    let dims: Vec<isize> = x.dims()[..2].iter().chain(&grid.dims()[1..=count]).map(|&n| n as isize).collect();
+    let sums = sums.reshape(dims)?;
+    if half { sums.to_dtype(x.dtype()) } else { Ok(sums) }
 }
 
-/// An element that counts at each point.
-#[derive(Clone)]
-struct Tap {
-    /// Its index; 0 outside.
+/// The elements that count at each point: `[batch, taps, points]`.
+struct Taps {
+    /// Their indices; −1 outside.
     index: Tensor,
-    /// Whether it is in the input.
-    inside: Tensor,
-    /// By what it counts; 1, if there is none.
-    weight: Option<Tensor>,
+    /// By what they count.
+    weight: Tensor,
 }
 
-impl Tap {
-    /// An element at a whole coordinate.
-    fn new(at: &Tensor, size: usize, weight: Option<Tensor>) -> Result<Tap> {
-        let at = at.detach();
-        let inside = at.ge(0)?.logical_and(&at.le((size - 1) as f64)?)?;
-        let index = inside.where_cond(&at, 0.0)?.to_dtype(DType::I64)?;
-        Ok(Tap { index, inside, weight })
+impl Taps {
+    /// Elements at whole coordinates along a dimension of a length.
+    fn new(at: &Tensor, size: usize, weight: Tensor) -> Result<Taps> {
+        let last = (size - 1) as f64;
+        let index = fuse(|[at]| {
+            let inside = at.ge(0.0).logical_and(at.le(last));
+            inside.where_cond(at, -1.0).to_dtype(DType::I32)
+        })?;
+        Ok(Taps { index: index.apply(&[&at.detach()])?, weight })
     }
 
-    /// The element at this one's place and, along the next dimension, of `size`, at the other's.
-    fn along(self, next: &Tap, size: usize) -> Result<Tap> {
-        let weight = match (self.weight, &next.weight) {
-            (Some(a), Some(b)) => Some(a.mul(b)?),
-            (a, b) => a.or_else(|| b.clone()),
-        };
-        let index = self.index.mul(size as i64)?.add(&next.index)?;
-        Ok(Tap { index, inside: self.inside.logical_and(&next.inside)?, weight })
+    /// The elements at each of these places and, along the next dimension, of a length, at each of the others'.
+    fn along(&self, next: &Taps, size: usize) -> Result<Taps> {
+        let index = fuse(|[a, b]| {
+            let inside = a.ge(0).logical_and(b.ge(0));
+            inside.where_cond(a * size as i64 + b, -1)
+        })?;
+        // Both broadcast to [batch, taps, others, points].
+        let index = index.apply(&[&self.index.unsqueeze(2)?, &next.index.unsqueeze(1)?])?;
+        let weight = self.weight.unsqueeze(2)?.mul(&next.weight.unsqueeze(1)?)?;
+        Ok(Taps { index: index.flatten(1, 2)?, weight: weight.flatten(1, 2)? })
     }
 }
 
-/// The elements along a dimension that count at each point.
-fn taps(grid: &Tensor, size: usize, options: GridSampleOptions) -> Result<Vec<Tap>> {
+/// The elements along a dimension that count at each point: of coordinates `[batch, 1, points]`.
+fn taps(grid: &Tensor, size: usize, options: GridSampleOptions) -> Result<Taps> {
     let n = size as f64;
     let at = match options.align_corners {
-        true => grid.add(1)?.mul((n - 1.0) / 2.0)?,
-        false => grid.add(1)?.mul(n)?.sub(1)?.mul(0.5)?,
+        true => fuse(|[grid]| (grid + 1.0) * ((n - 1.0) / 2.0))?,
+        false => fuse(|[grid]| ((grid + 1.0) * n - 1.0) * 0.5)?,
+    };
+    let at = at.apply(&[grid])?;
+    // Numbers for each of the taps.
+    let each = |numbers: &[f64]| {
+        let numbers = Tensor::from_vec(numbers.to_vec(), [1, numbers.len(), 1])?;
+        numbers.to_dtype(at.dtype())?.to_device(at.device())
     };
     match options.mode {
         GridSampleMode::Nearest => {
             // A gradient of zeros, as PyTorch's, instead of none.
-            let weight = if at.requires_grad() { Some(at.mul(0)?.add(1)?) } else { None };
-            Ok(vec![Tap::new(&padded(&at, size, options)?.round()?, size, weight)?])
+            let weight = if at.requires_grad() { at.mul(0)?.add(1)? } else { at.ones_like()? };
+            Taps::new(&padded(&at, size, options)?.round()?, size, weight)
         }
         GridSampleMode::Linear => {
             let at = padded(&at, size, options)?;
             let low = at.detach().floor()?;
-            let above = at.sub(&low)?;
-            let below = above.neg()?.add(1)?;
-            Ok(vec![Tap::new(&low, size, Some(below))?, Tap::new(&low.add(1)?, size, Some(above))?])
+            let places = low.add(&each(&[0.0, 1.0])?)?;
+            // One less the distance from the lower one, and that distance.
+            let weight = fuse(|[at, low, start, slope]| (at - low) * slope + start)?;
+            Taps::new(&places, size, weight.apply(&[&at, &low, &each(&[1.0, 0.0])?, &each(&[-1.0, 1.0])?])?)
         }
         GridSampleMode::Bicubic => {
             let low = at.detach().floor()?;
             let t = at.sub(&low)?;
             let weights = [far(&t.add(1)?)?, near(&t)?, near(&t.neg()?.add(1)?)?, far(&t.neg()?.add(2)?)?];
-            let taps = weights.into_iter().enumerate().map(|(i, weight)| {
-                let at = padded(&low.add(i as f64 - 1.0)?, size, options)?;
-                Tap::new(&at.trunc()?, size, Some(weight))
-            });
-            taps.collect()
+            let places = padded(&low.add(&each(&[-1.0, 0.0, 1.0, 2.0])?)?, size, options)?;
+            Taps::new(&places.trunc()?, size, Tensor::cat(&weights.each_ref(), 1)?)
         }
     }
 }

@@ -109,12 +109,13 @@ fn policy(op: OpKind) -> Policy {
         K::Fill | K::Arange | K::Random(_) | K::Dropout | K::Rope | K::Pad | K::Custom(_) => AsGiven,
         K::Sample(_) | K::LogGammaGrad => AsGiven,
         K::IndexSelect | K::Gather | K::Embedding => AsGiven,
+        K::GatherSum => Widest,
         K::MaxPool | K::AvgPool | K::AdaptiveMaxPool | K::AdaptiveAvgPool | K::Interpolate => AsGiven,
         K::BatchNorm | K::OptimizerStep(_) | K::TotalNorm | K::ForeachMul | K::Assert => AsGiven,
         K::CachedAttention | K::SliceUpdate => AsGiven,
         // The backward pass runs without a scope: these are called by their own.
         K::SoftmaxBackward(_) | K::LayerNormBackward | K::RmsNormBackward | K::RnnGatesBackward(_) => AsGiven,
-        K::BatchNormBackward | K::GroupNormBackward => AsGiven,
+        K::BatchNormBackward | K::GroupNormBackward | K::GatherSumBackward => AsGiven,
         K::AttentionBackward | K::CrossEntropyBackward => AsGiven,
         K::MaxPoolBackward | K::AvgPoolBackward | K::AdaptiveAvgPoolBackward | K::InterpolateBackward => {
             AsGiven

@@ -30,6 +30,7 @@ mod faults;
 mod function;
 mod functional;
 mod fuse;
+mod gather_sum;
 mod gradient_cases;
 mod gradient_docs;
 mod gradients;

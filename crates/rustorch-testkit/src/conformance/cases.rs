@@ -3,10 +3,10 @@
 use super::values;
 use rustorch_core::{
     AddRmsNorm, Arange, Attention, BinaryOp, Cast, Clamp, CompareOp, Concat, CopyOp, DType, DTypeKind,
-    Device, Dims, Distribution, Embedding, Fill, Gather, GluOp, IndexSelect, LayerNorm, Layout, MatMul,
-    Numerics, Op, Pad, PhiloxKey, Random, Reduce, ReduceOp, RmsNorm, Rope, RopeParams, RopeStyle, Scalar,
-    Scan, ScanOp, Scatter, ScatterMode, ScatterReduce, ScatterReduction, Shape, Softmax, Sort, TensorMeta,
-    TopK, Tri, UnaryOp, Where,
+    Device, Dims, Distribution, Embedding, Fill, Gather, GatherSum, GatherSumBackward, GluOp, IndexSelect,
+    LayerNorm, Layout, MatMul, Numerics, Op, Pad, PhiloxKey, Random, Reduce, ReduceOp, RmsNorm, Rope,
+    RopeParams, RopeStyle, Scalar, Scan, ScanOp, Scatter, ScatterMode, ScatterReduce, ScatterReduction,
+    Shape, Softmax, Sort, TensorMeta, TopK, Tri, UnaryOp, Where,
 };
 use std::fmt;
 use std::sync::LazyLock;
@@ -125,6 +125,7 @@ fn make() -> Vec<Case> {
     cases.optimizer_steps();
     cases.foreach();
     cases.rnn_gates();
+    cases.gather_sums();
     cases.list
 }
 
@@ -430,6 +431,37 @@ impl Cases {
                     self.add(Op::Pad(pad), vec![x.clone()]);
                     for (upper, diagonal) in [(true, 0), (false, 1), (true, -1)] {
                         self.add(Op::Tri(Tri { upper, diagonal }), vec![x.clone()]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Weighted sums of elements at indices, of which some are −1.
+    fn gather_sums(&mut self) {
+        for dtype in [DType::F32, DType::F64] {
+            for (batch, channels, n, terms, points) in [
+                (2, 5, 7, 4, 33),
+                (1, 4, 30, 5, 17),
+                (1, 1, 3, 1, 600),
+                (2, 3, 4, 0, 5),
+                (2, 0, 4, 2, 5),
+                (1, 2, 3, 2, 0),
+            ] {
+                for how in [Arrangement::Packed, Arrangement::Transposed, Arrangement::Stepped] {
+                    let x = eighth(&self.argument(dtype, &[batch, channels, n], how));
+                    let grad = eighth(&self.argument(dtype, &[batch, channels, points], how));
+                    let weight = eighth(&self.argument(dtype, &[batch, terms, points], how));
+                    for index in [DType::I32, DType::I64] {
+                        let mut ids = self.indices(index, &[batch, terms, points], n);
+                        let size = index.size().unwrap_or(1);
+                        ids.bytes.chunks_exact_mut(size).step_by(3).for_each(|id| id.fill(0xFF));
+                        self.add(Op::GatherSum(GatherSum), vec![x.clone(), ids.clone(), weight.clone()]);
+                        for (of_x, of_weight) in [(true, true), (true, false), (false, true)] {
+                            let op = GatherSumBackward { x: of_x, weight: of_weight };
+                            let args = vec![grad.clone(), x.clone(), ids.clone(), weight.clone()];
+                            self.add(Op::GatherSumBackward(op), args);
+                        }
                     }
                 }
             }

@@ -7,9 +7,9 @@ pub use markdown::markdown;
 
 use super::{
     attention, attention_backward, border, causal_conv1d, channel_norm, channel_norm_backward, conv, create,
-    cross_entropy, dropout, foreach, layer_norm, matmul, norm_backward, optimizer_step, pointwise, pooling,
-    random, recurrence, reduce, rms_norm, rnn_gates, rope, scan, scatter, select, slice_update, softmax,
-    softmax_backward, sort, weight,
+    cross_entropy, dropout, foreach, gather_sum, layer_norm, matmul, norm_backward, optimizer_step,
+    pointwise, pooling, random, recurrence, reduce, rms_norm, rnn_gates, rope, scan, scatter, select,
+    slice_update, softmax, softmax_backward, sort, weight,
 };
 use crate::Hardware;
 use crate::library::strided;
@@ -48,6 +48,7 @@ const FAMILIES: &[&[Row]] = &[
     recurrence::ROWS,
     rope::ROWS,
     select::ROWS,
+    gather_sum::ROWS,
     scatter::ROWS,
     slice_update::ROWS,
     border::ROWS,

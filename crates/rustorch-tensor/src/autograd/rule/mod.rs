@@ -11,6 +11,7 @@ mod conv;
 mod copy;
 mod derivative;
 mod fft;
+mod gather_sum;
 mod index;
 mod linalg;
 mod loss;
@@ -125,6 +126,8 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::RnnGatesBackward(op) => op,
         Op::IndexSelect(op) => op,
         Op::Gather(op) => op,
+        Op::GatherSum(op) => op,
+        Op::GatherSumBackward(op) => op,
         Op::Scatter(op) => op,
         Op::ScatterReduce(op) => op,
         Op::Embedding(op) => op,

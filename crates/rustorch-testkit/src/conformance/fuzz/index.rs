@@ -4,8 +4,8 @@ use super::super::Case;
 use super::draw::{Draw, Numbers, Special};
 use super::pointwise::{any, plain};
 use rustorch_core::{
-    Concat, DType, Embedding, Gather, IndexSelect, Op, Pad, Scalar, Scatter, ScatterMode, ScatterReduce,
-    ScatterReduction, Tri,
+    Concat, DType, Embedding, Gather, GatherSum, GatherSumBackward, IndexSelect, Op, Pad, Scalar, Scatter,
+    ScatterMode, ScatterReduce, ScatterReduction, Tri,
 };
 
 const MOST: usize = 5000;
@@ -60,6 +60,23 @@ pub(super) fn gather(draw: &mut Draw) -> Option<Case> {
     let x = draw.argument(dtype, &dims, any(dtype));
     let ids = draw.indices(&own, dims.get(axis).copied().unwrap_or(1));
     draw.case(Op::Gather(Gather { axis }), vec![x, ids])
+}
+
+pub(super) fn gather_sum(draw: &mut Draw) -> Option<Case> {
+    let dtype = draw.dtype(&[DType::F32, DType::F64]);
+    let [batch, channels, n, terms, points] = [3, 10, 20, 6, 20].map(|most| draw.fine.below(most));
+    // Sums that do not depend on the order.
+    let numbers = Numbers::GRID.with(Special::Zeros);
+    let x = draw.argument(dtype, &[batch, channels, n + 1], numbers);
+    let index = draw.indices(&[batch, terms, points], n + 1);
+    let weight = draw.argument(dtype, &[batch, terms, points], numbers);
+    if draw.kind.chance(50) {
+        return draw.case(Op::GatherSum(GatherSum), vec![x, index, weight]);
+    }
+    let grad = draw.argument(dtype, &[batch, channels, points], numbers);
+    let of_x = draw.fine.chance(70);
+    let op = GatherSumBackward { x: of_x, weight: !of_x || draw.fine.chance(50) };
+    draw.case(Op::GatherSumBackward(op), vec![grad, x, index, weight])
 }
 
 pub(super) fn scatter(draw: &mut Draw) -> Option<Case> {

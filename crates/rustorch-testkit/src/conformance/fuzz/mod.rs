@@ -95,6 +95,7 @@ const GENERATORS: &[(usize, Generator)] = &[
     (1, foreach::total_norm),
     (1, foreach::mul),
     (2, foreach::optimizer_step),
+    (2, index::gather_sum),
 ];
 
 /// What to draw, and how much.
