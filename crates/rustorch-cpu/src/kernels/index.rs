@@ -1,14 +1,17 @@
 //! Gather, index_select, embedding.
 
 use super::pointwise::decode_run;
-use super::strided::{self, Rows, RowsMut, indices, unreachable_memory};
+use super::strided::{self, Blocks, Rows, RowsMut, indices, unreachable_memory};
 use crate::ThreadPool;
 use crate::simd::{self, Level, Task};
 use rustorch_core::{DType, Element, Fault, Layout, Shape, View, ViewMut, dispatch_dtype};
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 14;
+/// How many elements of lines across memory are copied for each index at most.
+const MOST_COPIED: usize = 4;
 
 /// Rows of a table.
 pub(super) fn embedding(
@@ -148,15 +151,7 @@ fn gather_by<I: Element + Into<i64>>(
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
     let len = x.layout().dims().get(axis).copied().unwrap_or(1);
-    let chosen = strided::dense::<I>(index)?;
-    let most = AtomicU64::new(0);
-    pool.ranges(chosen.len(), GRAIN, |range| {
-        most.fetch_max(simd::run(Largest(&chosen[range])), Ordering::Relaxed);
-    });
-    if most.into_inner() >= len as u64 && !chosen.is_empty() {
-        // For the error, which has the first one.
-        indices("gather", index, len)?;
-    }
+    let chosen = checked_indices::<I>(pool, "gather", index, len)?;
     dispatch_dtype!(x.dtype(), all, T => {
         let covered = covered(x.layout(), index.layout().dims(), axis)?;
         let (starts, step) = lines(index.layout().shape(), axis)?;
@@ -165,6 +160,9 @@ fn gather_by<I: Element + Into<i64>>(
             return Ok(());
         }
         let n = index.layout().dims().get(axis).copied().unwrap_or(1);
+        if step != 1 && gather_across::<T, I>(pool, axis, &part, (&chosen, &starts, step), out)? {
+            return Ok(());
+        }
         strided::for_rows(pool, &part, out, axis, n, &|i, x: &[T], out: &mut [T]| {
             assert!(x.len() >= len, "a line has as many elements as the axis is long");
             let chosen = chosen[starts[i]..].iter();
@@ -179,6 +177,43 @@ fn gather_by<I: Element + Into<i64>>(
             }
         })
     }, _ => Err(unreachable_memory()))
+}
+
+/// [`gather`] along lines across memory, by blocks of them that are copied: indices, that are below the length of a line, by where each line's
+/// start, and from one of them to the next. `false`, and nothing is done, where few lines are beside each other, or have many elements
+/// for each index.
+fn gather_across<T: Element, I: Element + Into<i64>>(
+    pool: &ThreadPool,
+    axis: usize,
+    x: &View<'_>,
+    (chosen, starts, step): (&[I], &[usize], usize),
+    out: &mut ViewMut<'_>,
+) -> Result<bool, Fault> {
+    let (source, target) = (Rows::<T>::new(x, axis)?, RowsMut::<T>::new(out, axis)?);
+    let n = target.len();
+    let Some(blocks) = Blocks::of(&source, &target).filter(|_| source.len() <= MOST_COPIED * n) else {
+        return Ok(false);
+    };
+    let (len, pitch) = (source.len(), blocks.pitch());
+    pool.ranges(blocks.count(), (GRAIN / (n * blocks.width())).max(1), |range| {
+        let mut block = Vec::new();
+        for (i, lines) in range.map(|block| blocks.get(block)) {
+            block.resize(len * pitch, source.across(i, lines, 0)[0]);
+            for (k, copy) in block.chunks_exact_mut(pitch).enumerate() {
+                copy[..lines].copy_from_slice(source.across(i, lines, k));
+            }
+            for k in 0..n {
+                // The indices of lines beside each other are contiguous, as they are packed.
+                let chosen = &chosen[starts[i] + k * step..][..lines];
+                // SAFETY: each line of the output belongs to one range, and is written whole.
+                let out = unsafe { target.across(i, lines, k) };
+                for (j, (out, &at)) in out.iter_mut().zip(chosen).enumerate() {
+                    *out = block[at.into() as usize * pitch + j];
+                }
+            }
+        }
+    });
+    Ok(true)
 }
 
 /// The largest of some indices, as unsigned numbers, of which negative ones are the largest.
@@ -206,6 +241,25 @@ unsafe fn pick<'a, T: Element, I: Element + Into<i64>>(
         // SAFETY: this function's contract.
         *out = unsafe { *x.get_unchecked(at.into() as usize) };
     }
+}
+
+/// The indices in row-major order, each of which is below `len`, or an error that has the first that is not.
+pub(super) fn checked_indices<'a, I: Element + Into<i64>>(
+    pool: &ThreadPool,
+    op: &'static str,
+    index: &View<'a>,
+    len: usize,
+) -> Result<Cow<'a, [I]>, Fault> {
+    let chosen = strided::dense::<I>(index)?;
+    let most = AtomicU64::new(0);
+    pool.ranges(chosen.len(), GRAIN, |range| {
+        most.fetch_max(simd::run(Largest(&chosen[range])), Ordering::Relaxed);
+    });
+    if most.into_inner() >= len as u64 && !chosen.is_empty() {
+        // For the error.
+        indices(op, index, len)?;
+    }
+    Ok(chosen)
 }
 
 /// The part of a layout that an index of shape `dims` covers: cut in all dimensions but `axis`.

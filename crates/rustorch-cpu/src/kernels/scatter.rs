@@ -1,20 +1,23 @@
 //! Scatter, scatter_add and scatter_reduce.
 
 use super::copy::copy;
-use super::index::{covered, lines};
-use super::strided::{self, Rows, RowsMut, for_slices, indices, unreachable_memory};
+use super::index::{checked_indices, covered, lines};
+use super::strided::{self, Blocks, Rows, RowsMut, for_slices, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::Real;
 use rustorch_core::{
-    C64, C128, Element, Fault, Layout, ScatterMode, ScatterReduce, ScatterReduction, View, ViewMut, bf16,
-    dispatch_dtype, f16,
+    C64, C128, DType, Element, Fault, Layout, ScatterMode, ScatterReduce, ScatterReduction, View, ViewMut,
+    bf16, dispatch_dtype, f16,
 };
+use std::borrow::Cow;
 use std::iter::{StepBy, Zip};
 use std::ops::Mul;
 use std::slice::Iter;
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 14;
+/// How many elements are copied for each source at most.
+const MOST_COPIED: usize = 4;
 
 /// `x` with `src` written or added at `index`. Lines along the axis are independent; inside one, sources go in order. Over `x`
 /// itself, nothing but the chosen elements is touched.
@@ -22,15 +25,33 @@ pub(super) fn run(
     pool: &ThreadPool,
     axis: usize,
     mode: ScatterMode,
+    args: [&View<'_>; 3],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    match args[1].dtype() {
+        DType::I32 => run_by::<i32>(pool, axis, mode, args, out),
+        _ => run_by::<i64>(pool, axis, mode, args, out),
+    }
+}
+
+fn run_by<I: Element + Into<i64>>(
+    pool: &ThreadPool,
+    axis: usize,
+    mode: ScatterMode,
     [x, index, src]: [&View<'_>; 3],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    let Some(lines) = Lines::of(pool, mode.name(), axis, [x, index, src], out)? else { return Ok(()) };
+    let own = own_lines(index.layout(), axis)?;
+    let own = strided::part(index, &own);
+    let Some(lines) = Lines::<I>::of(pool, mode.name(), axis, [x, index, src], &own, out)? else {
+        return Ok(());
+    };
     dispatch_dtype!(x.dtype(), all, T => {
         if lines.starts.len() == 1 && axis < lines.to.ndim() {
             // Every line has the same indices: whole slices go to their places.
+            let chosen: Vec<usize> = lines.chosen.iter().map(|&i| i.into() as usize).collect();
             let (from, mut to) = (strided::part(src, &lines.from), strided::part_mut(out, &lines.to));
-            let done = for_slices(pool, axis, &lines.chosen, &from, &mut to, &|x: &[T], out: &mut [T]| match mode {
+            let done = for_slices(pool, axis, &chosen, &from, &mut to, &|x: &[T], out: &mut [T]| match mode {
                 ScatterMode::Replace => out.copy_from_slice(x),
                 ScatterMode::Add => out.iter_mut().zip(x).for_each(|(out, &x)| *out = out.plus(x)),
             })?;
@@ -38,14 +59,10 @@ pub(super) fn run(
                 return Ok(());
             }
         }
-        // SAFETY: each line belongs to one range, and holds the elements of `x`.
-        lines.each(pool, axis, src, out, || (), |target: &RowsMut<'_, T>, i, changes, ()| unsafe {
-            let changes = changes.map(|(&place, &value)| (place, value));
-            match mode {
-                ScatterMode::Replace => target.update(i, changes, |_, value| value),
-                ScatterMode::Add => target.update(i, changes, T::plus),
-            }
-        })
+        match mode {
+            ScatterMode::Replace => lines.change::<T>(pool, axis, src, out, |_, value| value),
+            ScatterMode::Add => lines.change::<T>(pool, axis, src, out, T::plus),
+        }
     }, _ => Err(unreachable_memory()))
 }
 
@@ -53,11 +70,27 @@ pub(super) fn run(
 pub(super) fn reduce(
     pool: &ThreadPool,
     op: &ScatterReduce,
+    args: [&View<'_>; 3],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    match args[1].dtype() {
+        DType::I32 => reduce_by::<i32>(pool, op, args, out),
+        _ => reduce_by::<i64>(pool, op, args, out),
+    }
+}
+
+fn reduce_by<I: Element + Into<i64>>(
+    pool: &ThreadPool,
+    op: &ScatterReduce,
     [x, index, src]: [&View<'_>; 3],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
     let args = [x, index, src];
-    let Some(lines) = Lines::of(pool, ScatterReduce::NAME, op.axis, args, out)? else { return Ok(()) };
+    let own = own_lines(index.layout(), op.axis)?;
+    let own = strided::part(index, &own);
+    let Some(lines) = Lines::<I>::of(pool, ScatterReduce::NAME, op.axis, args, &own, out)? else {
+        return Ok(());
+    };
     let len = x.layout().dims().get(op.axis).copied().unwrap_or(1);
     dispatch_dtype!(x.dtype(), real, T => {
         type Wide = <T as Reduced>::Wide;
@@ -71,7 +104,10 @@ pub(super) fn reduce(
                 ScatterReduction::Max => Combined::larger(a, b),
                 ScatterReduction::Min => Combined::smaller(a, b),
             };
-            let changes = changes.map(|(&place, &value)| (place, (place, value.widened())));
+            let changes = changes.map(|(&place, &value)| {
+                let place = place.into() as usize;
+                (place, (place, value.widened()))
+            });
             // SAFETY: each line belongs to one range, and holds the elements of `x`.
             unsafe {
                 target.update(i, changes, |old, (place, value)| {
@@ -94,12 +130,12 @@ pub(super) fn reduce(
 }
 
 /// Where the sources of a line go in the target's line, and they themselves.
-type Changes<'a, T> = Zip<StepBy<Iter<'a, usize>>, Iter<'a, T>>;
+type Changes<'a, I, T> = Zip<StepBy<Iter<'a, I>>, Iter<'a, T>>;
 
 /// The lines along the axis of a source and of what it changes.
-struct Lines {
-    /// Where each source goes, in its line.
-    chosen: Vec<usize>,
+struct Lines<'a, I: Copy> {
+    /// Where each source goes, in its line: no index is outside of it.
+    chosen: Cow<'a, [I]>,
     /// Where the lines' indices start in `chosen`: one, where all are the same.
     starts: Vec<usize>,
     /// From one of a line's indices to the next.
@@ -110,18 +146,18 @@ struct Lines {
     to: Layout,
 }
 
-impl Lines {
-    /// With `x` copied to `out`, unless they are one; none if there are no sources.
+impl<'a, I: Element + Into<i64>> Lines<'a, I> {
+    /// With `x` copied to `out`, unless they are one; none if there are no sources. `own` are the indices that may differ.
     fn of(
         pool: &ThreadPool,
         name: &'static str,
         axis: usize,
         [x, index, src]: [&View<'_>; 3],
+        own: &View<'a>,
         out: &mut ViewMut<'_>,
-    ) -> Result<Option<Lines>, Fault> {
+    ) -> Result<Option<Lines<'a, I>>, Fault> {
         let len = x.layout().dims().get(axis).copied().unwrap_or(1);
-        let own = own_lines(index.layout(), axis)?;
-        let chosen = indices(name, &strided::part(index, &own), len)?;
+        let chosen = checked_indices::<I>(pool, name, own, len)?;
         if !x.is_aliased() {
             copy(pool, x, out)?;
         }
@@ -130,12 +166,95 @@ impl Lines {
             return Ok(None);
         }
         let n = dims.get(axis).copied().unwrap_or(1);
-        let (starts, step) = lines(own.shape(), axis)?;
+        let (starts, step) = lines(own.layout().shape(), axis)?;
         let (mut from, to) = (covered(src.layout(), dims, axis)?, covered(out.layout(), dims, axis)?);
         if axis < from.ndim() {
             from = from.slice(axis, 0, n, 1)?;
         }
         Ok(Some(Lines { chosen, starts, step, n, from, to }))
+    }
+
+    /// Puts `f(old, source)` in the places of the sources.
+    fn change<T: Element>(
+        &self,
+        pool: &ThreadPool,
+        axis: usize,
+        src: &View<'_>,
+        out: &mut ViewMut<'_>,
+        f: impl Fn(T, T) -> T + Copy + Sync,
+    ) -> Result<(), Fault> {
+        let shared = self.starts.len() == 1;
+        if !shared && self.step == 1 {
+            let (source, mut place) = (strided::part(src, &self.from), strided::part_mut(out, &self.to));
+            let (source, target) = (Rows::<T>::new(&source, axis)?, RowsMut::<T>::new(&mut place, axis)?);
+            pool.ranges(source.count(), (GRAIN / self.n).max(1), |range| {
+                let mut gathered = Vec::new();
+                for i in range {
+                    let places = &self.chosen[self.starts[i]..][..self.n];
+                    // SAFETY: each line belongs to one range, and holds the elements of `x`.
+                    unsafe { target.update_all(i, places, source.row(i, &mut gathered), f) };
+                }
+            });
+            return Ok(());
+        }
+        if !shared && self.change_across(pool, axis, src, out, f)? {
+            return Ok(());
+        }
+        self.each(
+            pool,
+            axis,
+            src,
+            out,
+            || (),
+            |target: &RowsMut<'_, T>, i, changes, ()| {
+                let changes = changes.map(|(&place, &value)| (place.into() as usize, value));
+                // SAFETY: each line belongs to one range, and holds the elements of `x`.
+                unsafe { target.update(i, changes, f) }
+            },
+        )
+    }
+
+    /// [`change`](Self::change) for lines across memory, by blocks of them that are copied. `false`, and nothing is done, where few lines are
+    /// beside each other, or have many elements for each source.
+    fn change_across<T: Element>(
+        &self,
+        pool: &ThreadPool,
+        axis: usize,
+        src: &View<'_>,
+        out: &mut ViewMut<'_>,
+        f: impl Fn(T, T) -> T + Copy + Sync,
+    ) -> Result<bool, Fault> {
+        let (source, mut place) = (strided::part(src, &self.from), strided::part_mut(out, &self.to));
+        let (source, target) = (Rows::<T>::new(&source, axis)?, RowsMut::<T>::new(&mut place, axis)?);
+        let Some(blocks) = Blocks::of(&source, &target).filter(|_| target.len() <= MOST_COPIED * self.n)
+        else {
+            return Ok(false);
+        };
+        let (len, pitch) = (target.len(), blocks.pitch());
+        pool.ranges(blocks.count(), (GRAIN / (self.n * blocks.width())).max(1), |range| {
+            let mut block = Vec::new();
+            for (i, lines) in range.map(|block| blocks.get(block)) {
+                // SAFETY: each line belongs to one range, and holds the elements of `x`.
+                let row = |k: usize| unsafe { target.across(i, lines, k) };
+                block.resize(len * pitch, row(0)[0]);
+                for (k, old) in block.chunks_exact_mut(pitch).enumerate() {
+                    old[..lines].copy_from_slice(row(k));
+                }
+                for k in 0..self.n {
+                    // The indices of lines beside each other are contiguous, as they are packed.
+                    let places = &self.chosen[self.starts[i] + k * self.step..][..lines];
+                    let changes = places.iter().zip(source.across(i, lines, k)).enumerate();
+                    for (j, (&place, &value)) in changes {
+                        let old = &mut block[place.into() as usize * pitch + j];
+                        *old = f(*old, value);
+                    }
+                }
+                for (k, new) in block.chunks_exact(pitch).enumerate() {
+                    row(k).copy_from_slice(&new[..lines]);
+                }
+            }
+        });
+        Ok(true)
     }
 
     /// Calls a function for every line of the target, with its number and the sources by the places to which they go; and
@@ -147,7 +266,7 @@ impl Lines {
         src: &View<'_>,
         out: &mut ViewMut<'_>,
         fresh: impl Fn() -> S + Sync,
-        change: impl Fn(&RowsMut<'_, T>, usize, Changes<'_, T>, &mut S) + Sync,
+        change: impl Fn(&RowsMut<'_, T>, usize, Changes<'_, I, T>, &mut S) + Sync,
     ) -> Result<(), Fault> {
         let source = Rows::<T>::new(&strided::part(src, &self.from), axis)?;
         let mut place = strided::part_mut(out, &self.to);

@@ -199,6 +199,23 @@ fn scatters() {
     let src = Tensor::new(&[5], &[1f32, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!(run1::<f32>(&scatter(0, ScatterMode::Add), &[&ones, &index, &src]), [6.0, 8.0, 1.0, 4.0]);
     assert_eq!(run1::<f32>(&scatter(0, ScatterMode::Replace), &[&ones, &index, &src]), [5.0, 4.0, 1.0, 3.0]);
+    // Lines across memory, many side by side, of several matrices.
+    for dims in [[2, 9, 40], [1, 300, 33], [3, 5, 16], [1, 2000, 50]] {
+        let count: usize = dims.iter().product();
+        let x: Vec<i64> = (0..count as i64).collect();
+        let index: Vec<i64> = (0..count).map(|i| ((i * i + i / 7) % dims[1]) as i64).collect();
+        let mut want = [x.clone(), x.clone()];
+        for i in 0..count {
+            let place =
+                i / (dims[1] * dims[2]) * dims[1] * dims[2] + index[i] as usize * dims[2] + i % dims[2];
+            want[0][place] = -x[i];
+            want[1][place] -= x[i];
+        }
+        let src: Vec<i64> = x.iter().map(|x| -x).collect();
+        let [x, index, src] = [x, index, src].map(|values| Tensor::new(&dims, &values));
+        assert_eq!(run1::<i64>(&scatter(1, ScatterMode::Replace), &[&x, &index, &src]), want[0], "{dims:?}");
+        assert_eq!(run1::<i64>(&scatter(1, ScatterMode::Add), &[&x, &index, &src]), want[1], "{dims:?}");
+    }
     let bad = Tensor::new(&[1], &[4i64]);
     let error = crate::testing::fails(&scatter(0, ScatterMode::Add), &[&ones, &bad, &src]);
     assert!(error.to_string().contains("index 4 is out of range"), "{error}");

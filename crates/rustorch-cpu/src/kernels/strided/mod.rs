@@ -14,6 +14,7 @@
 //! An aliased view has the elements of an output. No reference to those is made but the output's: loops copy a block of them
 //! to a buffer of the thread before they write the same block, which no other thread reads.
 
+mod blocks;
 mod copy;
 mod grid;
 mod map;
@@ -23,6 +24,7 @@ mod rows;
 mod slices;
 mod updated;
 
+pub(crate) use blocks::Blocks;
 pub(crate) use copy::copy_rows;
 pub(crate) use grid::Grid;
 pub(crate) use map::{InPlace, copy_run, fill_with, for_parts, map1, map1_at, map2, map3};

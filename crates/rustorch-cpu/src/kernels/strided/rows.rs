@@ -71,6 +71,25 @@ impl Lines {
         self.len + LINE / size_of::<T>()
     }
 
+    /// How many lines from a multiple of that number on have their elements of one index contiguous: one, if lines lie along memory.
+    fn beside(&self) -> usize {
+        match (self.dims.last(), self.strides.last()) {
+            (Some(&lines), Some(1)) if self.stride != 1 => lines.max(1),
+            _ => 1,
+        }
+    }
+
+    /// The address of the elements of index `k` of so many lines from number `i` on, which are beside each other.
+    #[inline]
+    fn across<T>(&self, i: usize, lines: usize, k: usize, beside: usize) -> *mut T {
+        let inside = k < self.len && i + lines <= self.count();
+        assert!(
+            inside && beside > 1 && i % beside + lines <= beside,
+            "lines that do not lie beside each other"
+        );
+        self.at::<T>(i).wrapping_add(k * self.stride)
+    }
+
     /// Whether lines lie across memory, with the elements of several of them contiguous: those are copied together, by whole cache
     /// lines. Longer ones would not stay in a cache.
     fn are_beside<T>(&self) -> bool {
@@ -139,6 +158,19 @@ impl<'a, T: Element> Rows<'a, T> {
     /// Whether every line is contiguous and not an output's, so that [`row`](Self::row) borrows it.
     pub(crate) fn is_contiguous(&self) -> bool {
         self.lines.stride == 1 && !self.aliased
+    }
+
+    /// How many lines from a multiple of that number on have their elements of one index contiguous: one, if lines lie along memory, or the
+    /// elements are an output's.
+    pub(crate) fn beside(&self) -> usize {
+        if self.aliased { 1 } else { self.lines.beside() }
+    }
+
+    /// The elements of index `k` of so many lines from number `i` on, which lie [`beside`](Self::beside) each other.
+    #[inline]
+    pub(crate) fn across(&self, i: usize, lines: usize, k: usize) -> &'a [T] {
+        // SAFETY: contiguous elements of the view, which are not an output's, as several lines are beside each other.
+        unsafe { std::slice::from_raw_parts(self.lines.across(i, lines, k, self.beside()), lines) }
     }
 
     /// Lines from number `i` on, which lie [beside](Lines::are_beside) each other, copied to `scratch`, a [pitch](Lines::pitch) apart.
@@ -222,6 +254,44 @@ impl<'a, T: Element> RowsMut<'a, T> {
         let to = self.lines.at::<T>(i);
         // SAFETY: this function's contract, and elements of lines of the output.
         unsafe { plane.copy(from.cast(), to.cast(), [self.lines.len, lines], size_of::<T>()) };
+    }
+
+    /// The elements of a line.
+    pub(crate) fn len(&self) -> usize {
+        self.lines.len
+    }
+
+    /// As [`Rows::beside`].
+    pub(crate) fn beside(&self) -> usize {
+        self.lines.beside()
+    }
+
+    /// The elements of index `k` of so many lines from number `i` on, which lie [`beside`](Self::beside) each other.
+    ///
+    /// # Safety
+    /// Nobody else uses these lines meanwhile; the elements are written before they are read, by this or before.
+    #[inline]
+    #[allow(clippy::mut_from_ref, reason = "exclusion is the caller's contract")]
+    pub(crate) unsafe fn across(&self, i: usize, lines: usize, k: usize) -> &mut [T] {
+        // SAFETY: contiguous elements of the output, ours alone by the contract.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.across(i, lines, k, self.beside()), lines) }
+    }
+
+    /// Puts `f(old, new)` in the place of elements of line `i` at `places`, one after the other.
+    ///
+    /// # Safety
+    /// The line's elements are initialised, and nobody else uses them meanwhile.
+    #[inline(always)]
+    pub(crate) unsafe fn update_all<I: Copy + Into<i64>, V: Copy>(
+        &self,
+        i: usize,
+        places: &[I],
+        values: &[V],
+        f: impl Fn(T, V) -> T,
+    ) {
+        let changes = places.iter().zip(values).map(|(&place, &value)| (place.into() as usize, value));
+        // SAFETY: this function's contract.
+        unsafe { self.update(i, changes, f) }
     }
 
     /// Puts `f(old, new)` in the place of elements of line `i`, given by their index in it, one after the other.
