@@ -84,6 +84,7 @@ class Case:
             return lambda: torch._int_mm(x, y)
         return {
             "matmul": lambda: x @ y,
+            "int_mm": lambda: torch._int_mm(x, y),
             "matmul_tn": lambda: x @ y,
             "linear": lambda: torch.nn.functional.linear(x, y),
             "add": lambda: x + y,

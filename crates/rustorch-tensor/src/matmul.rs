@@ -3,7 +3,7 @@
 use crate::Tensor;
 use crate::autograd::autocast;
 use crate::dispatch::{run, run_into};
-use rustorch_core::{DType, Dims, Error, MatMul, MulMatId, Numerics, Op, Result, Shape, UnaryOp};
+use rustorch_core::{DType, Dims, Error, IntMm, MatMul, MulMatId, Numerics, Op, Result, Shape, UnaryOp};
 use std::borrow::Cow;
 
 /// The matmul that rounds neither operand.
@@ -41,6 +41,24 @@ impl Tensor {
             out = out.squeeze(-1)?;
         }
         Ok(out)
+    }
+
+    /// The matmul of two tensors of `I8`, summed in `I32`, as `torch._int_mm`; leading dimensions broadcast. Sums beyond `I32` wrap.
+    /// ([`matmul`](Self::matmul) gives `I8`, wrapping.) There are kernels for the CPU only.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{DType, Tensor};
+    /// let a = Tensor::new([[100i8, 100], [-128, 127]])?;
+    /// let product = a.int_mm(&a.t()?)?;
+    /// assert_eq!(product.dtype(), DType::I32);
+    /// assert_eq!(product.to_vec::<i32>()?, [20000, -100, -100, 32513]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the inner dimensions differ, an operand has fewer than two dimensions, or another dtype than `I8`.
+    pub fn int_mm(&self, other: &Tensor) -> Result<Tensor> {
+        run(&Op::IntMm(IntMm), &[self, other])
     }
 
     /// As [`matmul`](Self::matmul), written to `out`, which has the result's shape and dtype.

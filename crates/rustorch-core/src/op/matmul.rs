@@ -95,10 +95,7 @@ impl Operation for MatMul {
     fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         expect_args(Self::NAME, args, 2..=3)?;
         let (a, b) = (&args[0], &args[1]);
-        let shapes = [a.shape(), b.shape()];
-        if a.shape().ndim() < 2 || b.shape().ndim() < 2 {
-            return Err(Error::shape(Self::NAME, "operands need two dimensions at least", shapes));
-        }
+        let shape = product(Self::NAME, a, b)?;
         let weight = is_weight(a.dtype, b.dtype);
         let numeric = a.dtype == b.dtype && (a.dtype.is_float() || a.dtype.is_int() || a.dtype.is_complex());
         if !weight && !numeric {
@@ -108,23 +105,15 @@ impl Operation for MatMul {
                 [a.dtype, b.dtype],
             ));
         }
-        let [m, k] = last_two(a.shape());
-        let [k2, n] = last_two(b.shape());
-        if k != k2 {
-            return Err(Error::shape(
-                Self::NAME,
-                format!("the inner dimensions {k} and {k2} differ"),
-                shapes,
-            ));
-        }
         b.check(Self::NAME)?;
+        let [k, n] = last_two(b.shape());
         if b.dtype.is_quant() {
             let ndim = b.shape().ndim();
             if b.layout.strides()[ndim - 2] != 1 && k != 1 {
                 return Err(Error::shape(
                     Self::NAME,
                     "a block-quantized right operand must be the transposed view of a row-major [n, k] matrix",
-                    shapes,
+                    [a.shape(), b.shape()],
                 ));
             }
         }
@@ -149,10 +138,7 @@ impl Operation for MatMul {
         {
             return Err(Error::dtype(activation.name(), "is not defined for the matmul's dtype", [a.dtype]));
         }
-        let batch = batch(a.shape())?.broadcast(&batch(b.shape())?, Self::NAME)?;
-        let mut dims: Dims = batch.dims().into();
-        dims.extend([m, n]);
-        one(a.dtype, Shape::new(dims)?)
+        one(a.dtype, shape)
     }
 
     fn leading_argument(&self) -> usize {
@@ -169,6 +155,23 @@ fn is_weight(a: DType, b: DType) -> bool {
     a == DType::F32 && matches!(b, DType::Quant(_) | DType::F16 | DType::BF16)
 }
 
+/// The shape of a matmul's result.
+fn product(op: &'static str, a: &TensorMeta<'_>, b: &TensorMeta<'_>) -> Result<Shape> {
+    let shapes = [a.shape(), b.shape()];
+    if a.shape().ndim() < 2 || b.shape().ndim() < 2 {
+        return Err(Error::shape(op, "operands need two dimensions at least", shapes));
+    }
+    let [m, k] = last_two(a.shape());
+    let [k2, n] = last_two(b.shape());
+    if k != k2 {
+        return Err(Error::shape(op, format!("the inner dimensions {k} and {k2} differ"), shapes));
+    }
+    let batch = batch(a.shape())?.broadcast(&batch(b.shape())?, op)?;
+    let mut dims: Dims = batch.dims().into();
+    dims.extend([m, n]);
+    Shape::new(dims)
+}
+
 fn last_two(shape: &Shape) -> [usize; 2] {
     let n = shape.ndim();
     [shape[n - 2], shape[n - 1]]
@@ -176,6 +179,38 @@ fn last_two(shape: &Shape) -> [usize; 2] {
 
 fn batch(shape: &Shape) -> Result<Shape> {
     Shape::new(&shape[..shape.ndim() - 2])
+}
+
+/// `a: [.., m, k] × b: [.., k, n] → [.., m, n]` of `I8`, summed in `I32`, wrapping; the leading dimensions broadcast. [`MatMul`] of two `I8`
+/// operands wraps to `I8` instead.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct IntMm;
+
+impl IntMm {
+    /// The operation's name.
+    pub const NAME: &'static str = "int_mm";
+}
+
+impl Operation for IntMm {
+    const CLASS: OpType = OpType::LinearAlgebra;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 2..=2)?;
+        let (a, b) = (&args[0], &args[1]);
+        if (a.dtype, b.dtype) != (DType::I8, DType::I8) {
+            return Err(Error::dtype(Self::NAME, "operands must be i8", [a.dtype, b.dtype]));
+        }
+        one(DType::I32, product(Self::NAME, a, b)?)
+    }
+
+    fn leading_argument(&self) -> usize {
+        1
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
+        2 * out_elements(outs) * args[0].dims().last().copied().unwrap_or(0) as u64
+    }
 }
 
 /// Matmuls of activations with matrices that are chosen for each row among those of a mixture of experts.

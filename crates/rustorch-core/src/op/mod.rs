@@ -58,7 +58,7 @@ pub use interpolate::{Interpolate, InterpolateBackward, InterpolateMode};
 pub use kv_cache::{CachedAttention, SliceUpdate};
 pub use linalg::{Linalg, LinalgKind, MatrixDefect};
 pub use loss::{CrossEntropy, CrossEntropyBackward};
-pub use matmul::{MatMul, MulMatId, Numerics};
+pub use matmul::{IntMm, MatMul, MulMatId, Numerics};
 pub use norm::{
     AddRmsNorm, LayerNorm, LayerNormBackward, RmsNorm, RmsNormBackward, Softmax, SoftmaxBackward,
     SoftmaxBackwardKind, SoftmaxKind,
@@ -100,6 +100,8 @@ ops! {
         Assert(Assert),
         /// `(a, b[, bias]) →` matmul.
         MatMul(MatMul),
+        /// `(a, b) →` matmul of `i8`, summed in `i32`.
+        IntMm(IntMm),
         /// `(x: [t, k or 1, in], weights: [e, out, in], ids: [t, k] integer) → [t, k, out]`: row `(t, k)` times the
         /// transposed matrix of expert `ids[t, k]`. Experts that nobody chose are not touched.
         MulMatId(MulMatId),

@@ -133,6 +133,7 @@ pub fn support(op: OpKind) -> Support {
             Support::Form(Row { dtypes: ALL, rank: (2, MAX_RANK), conditions: &[MadeConstant], ..ROW })
         }
         OpKind::Assert => lacking("checks values, and a program has no errors"),
+        OpKind::IntMm => not_built("matmuls of i8 are not built"),
         OpKind::MulMatId => not_built("experts chosen by data are not built"),
         OpKind::CausalConv1d | OpKind::GatedDeltaRule | OpKind::SsmScan | OpKind::RwkvWkv7 => {
             not_built("recurrences are not built")

@@ -44,7 +44,7 @@ pub(crate) use pointwise::packed::run as run_packed;
 
 use crate::ThreadPool;
 use rustorch_core::{
-    Clamp, CopyOp, Embedding, Fault, GatherSum, Op, RwkvWkv7, Scan, SsmScan, View, ViewMut, Where,
+    Clamp, CopyOp, Embedding, Fault, GatherSum, IntMm, Op, RwkvWkv7, Scan, SsmScan, View, ViewMut, Where,
 };
 
 /// What is said where the kernels of Fourier transforms are not built.
@@ -106,6 +106,7 @@ pub(crate) fn run(
             channel_norm_backward::group_norm(pool, op, refs(args)?, after::<2>(args), outs)
         }
         Op::MatMul(op) => matmul::run(pool, op, args, outs),
+        Op::IntMm(IntMm) => matmul::run_int_mm(pool, args, only(outs)?),
         Op::MulMatId(op) => matmul::run_mul_mat_id(pool, op.numerics, args, outs),
         Op::Attention(op) => attention::run(pool, op, refs(args)?, args.get(3), outs),
         Op::AttentionBackward(op) => {

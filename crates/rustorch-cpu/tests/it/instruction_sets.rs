@@ -2,7 +2,7 @@
 
 use crate::matmul::weight::{ROUNDING, activations, random_blocks, sizes, weight};
 use crate::matmul::{Random, Tensor, matmul, matmul_with, run};
-use rustorch_core::{C64, QuantType};
+use rustorch_core::{C64, IntMm, Op, QuantType};
 use rustorch_cpu::Isa;
 use std::path::Path;
 use std::process::Command;
@@ -35,6 +35,10 @@ fn results() -> (Vec<u8>, Vec<f32>) {
     let integers = [Tensor::of(&[m, k], &whole(&a)), Tensor::of(&[n, k], &whole(&b)).transposed()];
     let integers = run(1, &matmul(), &[&integers[0], &integers[1]]);
     exact.extend_from_slice(bytemuck::cast_slice(&integers.values::<i64>()));
+    let bytes = |v: &[f32]| v.iter().map(|&v| (v * 128.0) as i8).collect::<Vec<_>>();
+    let bytes = [Tensor::of(&[m, k], &bytes(&a)), Tensor::of(&[n, k], &bytes(&b)).transposed()];
+    let sums = run(1, &Op::IntMm(IntMm), &[&bytes[0], &bytes[1]]);
+    exact.extend_from_slice(bytemuck::cast_slice(&sums.values::<i32>()));
     let real = [Tensor::of(&[m, k], &a), Tensor::of(&[n, k], &b).transposed()];
     let mut rounded = run(1, &matmul(), &[&real[0], &real[1]]).values::<f32>();
     let complex = [Tensor::of(&[m, k], &complex(&a)), Tensor::of(&[n, k], &complex(&b)).transposed()];

@@ -43,7 +43,7 @@ use crate::library::strided;
 use crate::plan::{Operand, Request};
 use crate::splitting::{self, Chunk, SplitPlan, copy};
 use crate::wgsl::Wgsl;
-use rustorch_core::{Assert, CopyOp, Decline, Fft, Linalg, LogGammaGrad, Op, Sample, with_op};
+use rustorch_core::{Assert, CopyOp, Decline, Fft, IntMm, Linalg, LogGammaGrad, Op, Sample, with_op};
 
 pub use table::{capability, markdown, supports};
 
@@ -243,6 +243,8 @@ impl Kernels for Fft {}
 impl Kernels for Sample {}
 
 impl Kernels for LogGammaGrad {}
+
+impl Kernels for IntMm {}
 
 impl Kernels for Assert {}
 

@@ -22,6 +22,7 @@ pub(crate) const FAMILIES: &[(&str, &[&str])] = &[
             "matmul/c64/256x256,256x256",
             "matmul/bf16/1024x1024,1024x1024",
             "matmul/i8/1024x1024,1024x1024",
+            "int_mm/i8/1024x1024,1024x1024",
         ],
     ),
     (

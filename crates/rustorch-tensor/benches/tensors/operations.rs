@@ -184,6 +184,7 @@ fn several(case: &Case<'_>) -> Result<Call> {
     let b = case.operand(1)?;
     match case.operation {
         "matmul" => boxed(move || a.matmul(&b)),
+        "int_mm" => boxed(move || a.int_mm(&b)),
         "linear" => boxed(move || a.linear(&b, None)),
         "matmul_tn" => {
             let a = a.t()?;

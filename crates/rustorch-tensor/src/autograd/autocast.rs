@@ -108,7 +108,7 @@ fn policy(op: OpKind) -> Policy {
         K::FusedPointwise | K::Copy | K::Reduce(_) | K::Sort | K::TopK | K::Tri(_) => AsGiven,
         K::Fill | K::Arange | K::Random(_) | K::Dropout | K::Rope | K::Pad | K::Custom(_) => AsGiven,
         K::Sample(_) | K::LogGammaGrad => AsGiven,
-        K::IndexSelect | K::Gather | K::Embedding => AsGiven,
+        K::IndexSelect | K::Gather | K::Embedding | K::IntMm => AsGiven,
         K::GatherSum => Widest,
         K::MaxPool | K::AvgPool | K::AdaptiveMaxPool | K::AdaptiveAvgPool | K::Interpolate => AsGiven,
         K::BatchNorm | K::OptimizerStep(_) | K::TotalNorm | K::ForeachMul | K::Assert => AsGiven,

@@ -234,7 +234,8 @@ fn has_no_floats(kind: OpKind) -> bool {
     use BinaryOp as B;
     matches!(
         kind,
-        OpKind::Binary(B::BitwiseAnd | B::BitwiseOr | B::BitwiseXor | B::ShiftLeft | B::ShiftRight)
+        OpKind::IntMm
+            | OpKind::Binary(B::BitwiseAnd | B::BitwiseOr | B::BitwiseXor | B::ShiftLeft | B::ShiftRight)
             | OpKind::Reduce(ReduceKind::Any | ReduceKind::All | ReduceKind::ArgMax | ReduceKind::ArgMin)
     )
 }

@@ -4,7 +4,7 @@ use super::values;
 use rustorch_core::{
     AddRmsNorm, Arange, Attention, BinaryOp, Cast, Clamp, CompareOp, Concat, CopyOp, DType, DTypeKind,
     Device, Dims, Distribution, Embedding, Fill, Gather, GatherSum, GatherSumBackward, GluOp, IndexSelect,
-    LayerNorm, Layout, MatMul, Numerics, Op, Pad, PhiloxKey, Random, Reduce, ReduceOp, RmsNorm, Rope,
+    IntMm, LayerNorm, Layout, MatMul, Numerics, Op, Pad, PhiloxKey, Random, Reduce, ReduceOp, RmsNorm, Rope,
     RopeParams, RopeStyle, Scalar, Scan, ScanOp, Scatter, ScatterMode, ScatterReduce, ScatterReduction,
     Shape, Softmax, Sort, TensorMeta, TopK, Tri, UnaryOp, Where,
 };
@@ -358,6 +358,9 @@ impl Cases {
                             [&a, &b, &bias].map(|x| if batch_invariant { x.clone() } else { eighth(x) });
                         let plain = MatMul { batch_invariant, ..MatMul::default() };
                         let activated = MatMul { activation: Some(UnaryOp::Relu), ..plain.clone() };
+                        if dtype == DType::I8 {
+                            self.add(Op::IntMm(IntMm), vec![a.clone(), b.clone()]);
+                        }
                         self.add(Op::MatMul(plain), vec![a.clone(), b.clone()]);
                         self.add(Op::MatMul(activated), vec![a, b, bias]);
                     }

@@ -45,6 +45,11 @@ pub(crate) fn run(
     }
 }
 
+/// `a × b` of `i8`, summed in `i32`; see [`IntMm`](rustorch_core::IntMm).
+pub(crate) fn run_int_mm(pool: &ThreadPool, args: &[View<'_>], out: &mut ViewMut<'_>) -> Result<(), Fault> {
+    dense::run_int_mm(pool, args, out)
+}
+
 /// Activations times a block-quantized weight.
 fn run_quantized(
     pool: &ThreadPool,

@@ -1,10 +1,10 @@
 //! Matmuls of dense operands.
 
 use super::{Random, Tensor, bits, invariant, matmul, run};
-use rustorch_core::{C64, C128, Element, MatMul, Op, UnaryOp, bf16, f16};
+use rustorch_core::{C64, C128, Element, IntMm, MatMul, Op, UnaryOp, bf16, f16};
 
 /// Sizes `m`, `n`, `k` about the edges of tiles.
-const SIZES: [(usize, usize, usize); 9] = [
+const SIZES: [(usize, usize, usize); 10] = [
     (1, 1, 1),
     (1, 33, 70),
     (3, 5, 7),
@@ -14,6 +14,7 @@ const SIZES: [(usize, usize, usize); 9] = [
     (2, 100, 31),
     (64, 64, 64),
     (7, 8, 9),
+    (37, 70, 18),
 ];
 
 fn reference<T: Copy, S: Copy>(
@@ -301,6 +302,54 @@ fn bf16_of_any_layout_adds_every_pair_of_values() {
                 }
             }
         }
+    }
+}
+
+/// Inner dimensions that four does not divide have a last group with fewer values; odd pitches, groups that are not aligned.
+#[test]
+fn bytes_of_any_layout_give_every_sum() {
+    let random = &mut Random::new(24);
+    for size in [(61, 77, 64), (25, 32, 63), (40, 96, 4), (30, 50, 33), (24, 64, 300), (1, 1, 1), (5, 3, 2)] {
+        let (m, n, k) = size;
+        let mut values = |len: usize| -> Vec<i8> { (0..len).map(|_| random.bits() as i8).collect() };
+        let (mut a, mut b) = (values(m * k), values(k * n));
+        // The largest sums that there are.
+        a[..k].fill(i8::MIN);
+        (0..k).for_each(|p| b[p * n] = i8::MIN);
+        let want = reference(size, &a, &b, 0i32, |sum, a, b| sum + i32::from(a) * i32::from(b));
+        let low = |x: &i32| *x as i8;
+        let turned = |x: &[i8], rows: usize| -> Vec<i8> {
+            (0..x.len()).map(|i| x[i % rows * (x.len() / rows) + i / rows]).collect()
+        };
+        let spread = |x: &[i8]| -> Vec<i8> { (0..2 * x.len()).map(|i| x[i / 2]).collect() };
+        let every_second = |dims: [usize; 2], x: &[i8]| {
+            Tensor::of(&dims, &spread(x)).with(|l| l.slice(1, 0, dims[1] / 2, 2).unwrap())
+        };
+        let lefts = [
+            Tensor::of(&[m, k], &a),
+            Tensor::of(&[k, m], &turned(&a, m)).transposed(),
+            every_second([m, 2 * k], &a),
+        ];
+        let rights = [
+            Tensor::of(&[k, n], &b),
+            Tensor::of(&[n, k], &turned(&b, k)).transposed(),
+            every_second([k, 2 * n], &b),
+        ];
+        for a in &lefts {
+            for b in &rights {
+                for threads in [1, 3] {
+                    let layouts = (&a.layout, &b.layout);
+                    let got = run(threads, &Op::IntMm(IntMm), &[a, b]).values::<i32>();
+                    assert_eq!(got, want, "{size:?} {layouts:?}");
+                    let got = run(threads, &matmul(), &[a, b]).values::<i8>();
+                    assert_eq!(got, want.iter().map(low).collect::<Vec<_>>(), "{size:?} {layouts:?}");
+                }
+            }
+        }
+        let unsigned = |x: &[i8]| x.iter().map(|&x| x as u8).collect::<Vec<_>>();
+        let args = [Tensor::of(&[m, k], &unsigned(&a)), Tensor::of(&[k, n], &unsigned(&b))];
+        let got = run(2, &matmul(), &[&args[0], &args[1]]).values::<u8>();
+        assert_eq!(got, want.iter().map(|x| *x as u8).collect::<Vec<_>>(), "{size:?}");
     }
 }
 

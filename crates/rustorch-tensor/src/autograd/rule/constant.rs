@@ -6,8 +6,8 @@ use crate::autograd::context::{Context, Grads};
 use crate::autograd::custom;
 use crate::autograd::saved::Saves;
 use rustorch_core::{
-    Arange, Assert, CachedAttention, CompareOp, CustomOp, Fill, ForeachMul, OptimizerStep, Random, Result,
-    SliceUpdate, TotalNorm,
+    Arange, Assert, CachedAttention, CompareOp, CustomOp, Fill, ForeachMul, IntMm, OptimizerStep, Random,
+    Result, SliceUpdate, TotalNorm,
 };
 
 macro_rules! without_gradient {
@@ -28,7 +28,7 @@ macro_rules! without_gradient {
     )*};
 }
 
-without_gradient!(Fill, Arange, Random, CompareOp, Assert);
+without_gradient!(Fill, Arange, Random, CompareOp, IntMm, Assert);
 
 macro_rules! refused {
     ($($op:ty: $reason:literal),*) => {$(

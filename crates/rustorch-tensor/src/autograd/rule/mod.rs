@@ -100,6 +100,7 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::Reduce(op) => op,
         Op::Scan(op) => op,
         Op::MatMul(op) => op,
+        Op::IntMm(op) => op,
         Op::MulMatId(op) => op,
         Op::Conv(op) => &**op,
         Op::ConvBackwardData(op) => &**op,

@@ -6,8 +6,8 @@ use super::draw::{Draw, Numbers, Rng, Special};
 use super::pointwise::any;
 use rustorch_core::{
     Attention, AttentionBackward, Cast, Conv, ConvBackwardData, ConvBackwardWeight, ConvParams, DType, Dims,
-    Dropout, Embedding, Layout, MatMul, MulMatId, Numerics, Op, PhiloxKey, QuantType, Rope, RopeParams,
-    RopeStyle, Shape, UnaryOp, Yarn,
+    Dropout, Embedding, IntMm, Layout, MatMul, MulMatId, Numerics, Op, PhiloxKey, QuantType, Rope,
+    RopeParams, RopeStyle, Shape, UnaryOp, Yarn,
 };
 
 /// Numbers whose sums of so many products are the same in any order, or whose rounding the suite's tolerance allows: see
@@ -73,6 +73,10 @@ pub(super) fn matmul(draw: &mut Draw) -> Option<Case> {
         numerics: numerics(half && draw.kind.chance(40)),
         ..MatMul::default()
     };
+    if dtype == DType::I8 && draw.kind.chance(50) {
+        args.truncate(2);
+        return draw.case(Op::IntMm(IntMm), args);
+    }
     draw.case(Op::MatMul(op), args)
 }
 

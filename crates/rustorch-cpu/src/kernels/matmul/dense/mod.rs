@@ -2,16 +2,15 @@
 //!
 //! Operands are packed, converted on the way, into panels in the dtype of accumulation; a kernel keeps a tile of results
 //! in registers. Each result is one chain of multiply-adds over the inner dimension, in order, but those of matmuls that
-//! need not be batch-invariant: of a vector ([`vector`]), and of `bf16` where the CPU has instructions for pairs (`bf16_pairs`).
+//! need not be batch-invariant: of a vector ([`vector`]), and of `bf16` where the CPU has instructions for pairs ([`groups`]).
 
 #[cfg(target_arch = "aarch64")]
 mod arm;
-#[cfg(target_arch = "x86_64")]
-mod bf16_pairs;
 mod blocks;
 mod direct;
 mod few_rows;
 mod gemm;
+mod groups;
 mod kernel;
 mod many_rows;
 mod pack;
@@ -40,6 +39,9 @@ use crate::kernels::pointwise::Pointwise;
 use crate::math::Real;
 use crate::{Isa, ThreadPool};
 pub(super) use blocks::run_dequantized;
+#[cfg(target_arch = "x86_64")]
+use groups::{Bf16Pairs, I8Quads};
+use groups::{Group, I8Pairs};
 use rustorch_core::{
     C64, C128, DType, Element, Error, Fault, MatMul, Numerics, UnaryOp, View, ViewMut, bf16, f16,
 };
@@ -359,12 +361,23 @@ pub(super) fn run(
         }
     }
     #[cfg(target_arch = "x86_64")]
-    if dtypes == (DType::BF16, DType::BF16) && !op.batch_invariant && bf16_pairs::fits(gemm) {
-        let operands = [address::<bf16>(&args[0])?, address::<bf16>(&args[1])?];
-        let target = Target::<bf16>::new(out, args.get(2), op.activation)?;
-        // SAFETY: the operands' views are valid; the result is this matmul's.
-        unsafe { bf16_pairs::run(pool, gemm, operands, &target) };
-        return Ok(());
+    match dtypes {
+        (DType::BF16, DType::BF16)
+            if !op.batch_invariant && groups::fits::<Bf16Pairs>(gemm) && Bf16Pairs::exist() =>
+        {
+            let operands = [address::<bf16>(&args[0])?, address::<bf16>(&args[1])?];
+            return run_groups::<Bf16Pairs>(pool, op.activation, gemm, operands, args.get(2), out);
+        }
+        (DType::I8, DType::I8) if groups::fits::<I8Quads<i8>>(gemm) && I8Quads::<i8>::exist() => {
+            let operands = [address::<i8>(&args[0])?, address::<i8>(&args[1])?];
+            return run_groups::<I8Quads<i8>>(pool, op.activation, gemm, operands, args.get(2), out);
+        }
+        (DType::U8, DType::U8) if groups::fits::<I8Quads<u8>>(gemm) && I8Quads::<u8>::exist() => {
+            // The low bits of sums do not depend on signs.
+            let operands = [address::<u8>(&args[0])?.cast(), address::<u8>(&args[1])?.cast()];
+            return run_groups::<I8Quads<u8>>(pool, op.activation, gemm, operands, args.get(2), out);
+        }
+        _ => {}
     }
     if is_vector || wide_rows::fits(gemm) {
         match dtypes {
@@ -376,6 +389,35 @@ pub(super) fn run(
         }
     }
     dispatch!(dtypes, op.numerics, A => run_typed::<A>(pool, op.activation, gemm, args, out))
+}
+
+/// A matmul of two matrices of `i8` whose sums are `i32`.
+pub(super) fn run_int_mm(pool: &ThreadPool, args: &[View<'_>], out: &mut ViewMut<'_>) -> Result<(), Fault> {
+    let gemm = GemmArgs::new(args, out)?;
+    if gemm.is_empty() {
+        return Ok(());
+    }
+    let operands = [address::<i8>(&args[0])?, address::<i8>(&args[1])?];
+    #[cfg(target_arch = "x86_64")]
+    if I8Quads::<i32>::exist() {
+        return run_groups::<I8Quads<i32>>(pool, None, &gemm, operands, None, out);
+    }
+    run_groups::<I8Pairs>(pool, None, &gemm, operands, None, out)
+}
+
+/// Matmuls by instructions for groups of values, which the CPU has.
+fn run_groups<G: Group>(
+    pool: &ThreadPool,
+    activation: Option<UnaryOp>,
+    gemm: &GemmArgs,
+    operands: [*const G::X; 2],
+    bias: Option<&View<'_>>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let target = Target::<G::Out>::new(out, bias, activation)?;
+    // SAFETY: the operands' views are valid; the result is this matmul's; the caller asked for the instructions.
+    unsafe { groups::run::<G>(pool, gemm, operands, &target) };
+    Ok(())
 }
 
 /// Small matmuls of floats that are not packed.

@@ -1,0 +1,280 @@
+//! Matmuls by instructions that multiply groups of narrow values and add the products to one sum of 32 bits: pairs of `bf16`
+//! (`vdpbf16ps`), quads of `i8` (`vpdpbusd`), pairs of `i16` (`vpmaddwd`). They have two or four times the rate of those for `f32`.
+//!
+//! A block of the right operand is packed by all threads and stays in the second-level cache; stacks of rows are packed by the thread that
+//! multiplies them, as in [`many_rows`](super::many_rows). The values of a group are the bytes or halves of a word of 32 bits.
+
+mod i8_pairs;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+pub(super) use i8_pairs::I8Pairs;
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::{Bf16Pairs, I8Quads};
+
+use super::Same;
+use super::gemm::{with_packed, with_scratch};
+use super::pack::{pack_columns, pack_rows};
+use crate::kernels::matmul::gemm_args::{GemmArgs, Target};
+use crate::kernels::matmul::rows::{GemmOutput, Parts};
+use crate::kernels::pointwise::Pointwise;
+use crate::{Isa, ThreadPool};
+use rustorch_core::Element;
+use std::ops::Range;
+
+/// Rows and columns from which on it pays to pack both operands.
+const FEWEST_ROWS: usize = 24;
+const FEWEST_COLUMNS: usize = 32;
+/// Columns of a tile: two registers of 512 bits.
+const COLUMNS: usize = 32;
+/// Rows of a tile.
+const HEIGHT: usize = 12;
+/// Words of a packed block of the right operand: half of the second-level cache of a server's core.
+const BLOCK: usize = 1 << 18;
+/// Nanoseconds of work worth claiming for a thread, and those that a multiplication of tiles takes for each word.
+const WORTH: usize = 10_000;
+const WORD_NS: usize = 8;
+
+/// How values are grouped, multiplied and summed.
+pub(super) trait Group: 'static {
+    /// Elements of the operands.
+    type X: Element;
+    /// Elements of the result.
+    type Out: Pointwise;
+    /// Sums, of 32 bits.
+    type Sum: Copy;
+    /// Values in a word.
+    const LEN: usize;
+    /// Whether the bytes of a word are those of its values in memory.
+    const IS_PLAIN: bool;
+
+    /// The word of the values that there are, and of zeros.
+    fn word(values: &[Self::X]) -> u32;
+
+    /// Writes the words of [`COLUMNS`] columns, from [`LEN`](Self::LEN) values of each; `false` if there is no quick way.
+    ///
+    /// # Safety
+    /// Each column has a value at `first`, and `step` elements from each value to the next; there is room for the words; the CPU has the
+    /// instructions of the group.
+    unsafe fn join(_first: *const Self::X, _step: usize, _to: *mut u32) -> bool {
+        false
+    }
+
+    /// Writes what the sums of each of [`COLUMNS`] packed columns begin with.
+    ///
+    /// # Safety
+    /// There are so many lines of columns, and room for the sums; the CPU has the instructions of the group.
+    unsafe fn begin(words: usize, columns: *const u32, to: *mut Self::Sum);
+
+    /// What becomes of the packed words of rows.
+    fn rows(_words: &mut [u32]) {}
+
+    /// Writes `H` rows of [`COLUMNS`] sums: `to[i][j] = start[j] + Σ x[p][i] · w[p][j]` over words `p`, in order.
+    ///
+    /// # Safety
+    /// `x` is `[words][H]`, `w` is `[words][COLUMNS]`, `start` has a number for each column, and there is room for the sums; the CPU has
+    /// the instructions of the group.
+    unsafe fn tile<const H: usize>(
+        words: usize,
+        x: *const u32,
+        w: *const u32,
+        start: *const Self::Sum,
+        to: *mut Self::Sum,
+    );
+
+    /// A sum, with the bias, as an element.
+    fn out(sum: Self::Sum, bias: Option<Self::Out>) -> Self::Out;
+}
+
+/// Whether a matmul is large enough for both operands to be packed.
+pub(super) fn fits<G: Group>(gemm: &GemmArgs) -> bool {
+    gemm.m >= FEWEST_ROWS && gemm.n >= FEWEST_COLUMNS && gemm.k >= G::LEN
+}
+
+/// Runs a matmul.
+///
+/// # Safety
+/// The CPU has the instructions of the group. The operands have the elements that `gemm` describes, from `a` and `b` on; nobody else uses
+/// those of the target.
+pub(super) unsafe fn run<G: Group>(
+    pool: &ThreadPool,
+    gemm: &GemmArgs,
+    [a, b]: [*const G::X; 2],
+    target: &Target<G::Out>,
+) {
+    let words = gemm.k.div_ceil(G::LEN);
+    // What sums begin with, before the words.
+    let panel_len = (1 + words) * COLUMNS;
+    let width = (BLOCK / panel_len * COLUMNS).max(COLUMNS);
+    for batch in 0..gemm.batches() {
+        let [a_start, b_start, _] = gemm.batch_starts(batch);
+        let left = Operand::<G> { first: a.wrapping_add(a_start), strides: gemm.a_strides, k: gemm.k };
+        let [value, column] = gemm.b_strides;
+        let right = Operand::<G> { first: b.wrapping_add(b_start), strides: [column, value], k: gemm.k };
+        let out = gemm.output(target, &gemm.batch(batch));
+        for first in (0..gemm.n).step_by(width) {
+            let columns = first..gemm.n.min(first + width);
+            let panels = columns.len().div_ceil(COLUMNS);
+            with_packed(panels * panel_len, |packed: *mut i32| {
+                let packed = Parts::new(packed.cast::<u32>());
+                pool.ranges(panels, WORTH / (WORD_NS * (1 + words)), |range| {
+                    for panel in range {
+                        let j = columns.start + panel * COLUMNS;
+                        let n = COLUMNS.min(columns.end - j);
+                        // SAFETY: this function's contract; each panel is one thread's.
+                        unsafe {
+                            let start = packed.address(panel * panel_len);
+                            right.pack_columns(j, n, start.add(COLUMNS));
+                            G::begin(words, start.add(COLUMNS), start.cast());
+                        }
+                    }
+                });
+                let stacks = gemm.m.div_ceil(HEIGHT);
+                pool.ranges(stacks, WORTH / (WORD_NS * (1 + words) * panels), |range| {
+                    let rows = range.start * HEIGHT..gemm.m.min(range.end * HEIGHT);
+                    // SAFETY: this function's contract; the panels are packed; each row of the result is one thread's.
+                    unsafe { multiply(&left, rows, &packed, columns.clone(), &out) };
+                });
+            });
+        }
+    }
+}
+
+/// Results of some rows, and of the columns that are packed.
+///
+/// # Safety
+/// As [`run`]; nobody else uses these results.
+unsafe fn multiply<G: Group>(
+    left: &Operand<G>,
+    rows: Range<usize>,
+    packed: &Parts<u32>,
+    columns: Range<usize>,
+    out: &GemmOutput<'_, G::Out>,
+) {
+    let words = left.k.div_ceil(G::LEN);
+    let panel_len = (1 + words) * COLUMNS;
+    let len = (HEIGHT * words).next_multiple_of(COLUMNS);
+    with_scratch(len + HEIGHT * COLUMNS, |stack: *mut i32| {
+        let stack = stack.cast::<u32>();
+        for first in rows.clone().step_by(HEIGHT) {
+            let height = HEIGHT.min(rows.end - first);
+            // SAFETY: this function's contract; there is room for a stack and the sums of a tile, which has as many rows.
+            unsafe {
+                let sums = stack.add(len).cast::<G::Sum>();
+                let (tile, tall): (Tile<G>, usize) = match height {
+                    9.. => (G::tile::<12>, 12),
+                    5..=8 => (G::tile::<8>, 8),
+                    _ => (G::tile::<4>, 4),
+                };
+                left.pack_rows(first, height, tall, stack);
+                for (panel, j) in columns.clone().step_by(COLUMNS).enumerate() {
+                    let start = packed.address(panel * panel_len).cast_const();
+                    tile(words, stack, start.add(COLUMNS), start.cast(), sums);
+                    let n = COLUMNS.min(columns.end - j);
+                    for i in 0..height {
+                        let sums = std::slice::from_raw_parts(sums.add(i * COLUMNS), n);
+                        out.store(first + i, j, sums, G::out);
+                    }
+                }
+            }
+        }
+        // SAFETY: this function's contract; they are stored.
+        unsafe { out.activate(rows, columns) };
+    });
+}
+
+/// [`Group::tile`] of some height.
+type Tile<G> = unsafe fn(usize, *const u32, *const u32, *const <G as Group>::Sum, *mut <G as Group>::Sum);
+
+/// Lines of so many values: rows of the left operand, columns of the right one.
+struct Operand<G: Group> {
+    first: *const G::X,
+    /// Elements from a line to the next, and from a value to the next.
+    strides: [usize; 2],
+    k: usize,
+}
+
+// SAFETY: an address of a view that outlives it, which is only read.
+unsafe impl<G: Group> Sync for Operand<G> {}
+
+impl<G: Group> Operand<G> {
+    /// Where words begin and how many of them are from line to line, if groups are aligned words of memory.
+    fn words(&self, line: usize) -> Option<(*const f32, usize)> {
+        let from = self.first.wrapping_add(line * self.strides[0]).cast::<f32>();
+        let apart = self.strides[1] == 1 && self.strides[0].is_multiple_of(G::LEN);
+        (G::IS_PLAIN && apart && from.is_aligned()).then_some((from, self.strides[0] / G::LEN))
+    }
+
+    /// A word of a line, of which the last one may have fewer values.
+    ///
+    /// # Safety
+    /// The line has them.
+    #[inline(always)]
+    unsafe fn word(&self, line: usize, word: usize) -> u32 {
+        let [row, value] = self.strides;
+        let begin = word * G::LEN;
+        let n = G::LEN.min(self.k - begin);
+        // SAFETY: this function's contract; a group has at most four values.
+        unsafe {
+            let from = self.first.add(line * row + begin * value);
+            let mut values = [*from; 4];
+            for i in 1..n {
+                values[i] = *from.add(i * value);
+            }
+            G::word(&values[..n])
+        }
+    }
+
+    /// The words of `n` lines as `[words][COLUMNS]`, zero beyond them.
+    ///
+    /// # Safety
+    /// The lines exist; there is room; the CPU has the instructions of the group.
+    unsafe fn pack_columns(&self, line: usize, n: usize, to: *mut u32) {
+        let (words, whole) = (self.k.div_ceil(G::LEN), self.k / G::LEN);
+        let mut done = 0;
+        // SAFETY: this function's contract.
+        unsafe {
+            if let Some((from, step)) = self.words(line) {
+                let size = (whole, n);
+                pack_columns::<Same<f32>>(Isa::detect(), from, size, (1, step), COLUMNS, to.cast());
+                done = whole;
+            } else if self.strides[0] == 1 && n == COLUMNS {
+                let [_, value] = self.strides;
+                while done < whole
+                    && G::join(self.first.add(line + done * G::LEN * value), value, to.add(done * COLUMNS))
+                {
+                    done += 1;
+                }
+            }
+            for p in done..words {
+                for j in 0..COLUMNS {
+                    *to.add(p * COLUMNS + j) = if j < n { self.word(line + j, p) } else { 0 };
+                }
+            }
+        }
+    }
+
+    /// The words of `n` lines as `[words][height]`; those beyond `n` are the last one once more.
+    ///
+    /// # Safety
+    /// The lines exist; there is room; `n` is at most the height.
+    unsafe fn pack_rows(&self, line: usize, n: usize, height: usize, to: *mut u32) {
+        let (words, whole) = (self.k.div_ceil(G::LEN), self.k / G::LEN);
+        // SAFETY: this function's contract.
+        unsafe {
+            let mut done = 0;
+            if let Some((from, step)) = self.words(line) {
+                let rows: [*const f32; HEIGHT] =
+                    std::array::from_fn(|i| from.wrapping_add(i.min(n - 1) * step));
+                pack_rows::<Same<f32>>(&rows[..height], whole, 1, to.cast());
+                done = whole;
+            }
+            for p in done..words {
+                for i in 0..height {
+                    *to.add(p * height + i) = self.word(line + i.min(n - 1), p);
+                }
+            }
+            G::rows(std::slice::from_raw_parts_mut(to, words * height));
+        }
+    }
+}

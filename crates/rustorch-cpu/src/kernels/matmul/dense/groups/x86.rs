@@ -1,0 +1,266 @@
+//! Groups that AVX-512 multiplies.
+
+use super::{COLUMNS, Group};
+use crate::Isa;
+use crate::kernels::matmul::dense::{Arithmetic, Half};
+use crate::kernels::pointwise::Pointwise;
+use rustorch_core::bf16;
+use std::arch::x86_64::*;
+use std::marker::PhantomData;
+
+/// Pairs of `bf16`. Both products of a pair are added to the `f32` sum by one instruction, which takes subnormal numbers for zeros: results
+/// are not the bits of other ways, so that only matmuls whose order of sums is free go this way.
+pub(in super::super) struct Bf16Pairs;
+
+impl Bf16Pairs {
+    /// Whether the CPU has the instructions.
+    pub(in super::super) fn exist() -> bool {
+        Isa::detect() == Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
+    }
+}
+
+impl Group for Bf16Pairs {
+    type X = bf16;
+    type Out = bf16;
+    type Sum = f32;
+    const LEN: usize = 2;
+    const IS_PLAIN: bool = true;
+
+    #[inline(always)]
+    fn word(values: &[bf16]) -> u32 {
+        let second = values.get(1).map_or(0, |value| value.to_bits());
+        u32::from(values[0].to_bits()) | u32::from(second) << 16
+    }
+
+    #[inline(always)]
+    unsafe fn join(first: *const bf16, step: usize, to: *mut u32) -> bool {
+        // SAFETY: this function's contract.
+        unsafe { join_halves(first, first.add(step), to) };
+        true
+    }
+
+    unsafe fn begin(_words: usize, _columns: *const u32, to: *mut f32) {
+        // SAFETY: this function's contract.
+        unsafe { to.write_bytes(0, COLUMNS) };
+    }
+
+    #[inline(always)]
+    unsafe fn tile<const H: usize>(
+        words: usize,
+        x: *const u32,
+        w: *const u32,
+        start: *const f32,
+        to: *mut f32,
+    ) {
+        // SAFETY: this function's contract.
+        unsafe { bf16_tile::<H>(words, x, w, start, to) };
+    }
+
+    #[inline(always)]
+    fn out(sum: f32, bias: Option<bf16>) -> bf16 {
+        Half::<bf16>::out(sum, bias)
+    }
+}
+
+/// Pairs of corresponding values.
+///
+/// # Safety
+/// Each has [`COLUMNS`] values; there is room for as many words; the CPU has AVX-512 F and BW.
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn join_halves(first: *const bf16, second: *const bf16, to: *mut u32) {
+    for half in 0..2 {
+        // SAFETY: this function's contract; sixteen values at a time.
+        unsafe {
+            let low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(first.add(16 * half).cast()));
+            let high = _mm512_cvtepu16_epi32(_mm256_loadu_si256(second.add(16 * half).cast()));
+            let words = _mm512_or_si512(low, _mm512_slli_epi32::<16>(high));
+            _mm512_storeu_si512(to.add(16 * half).cast(), words);
+        }
+    }
+}
+
+/// # Safety
+/// As [`Group::tile`]; the CPU has AVX-512 F and BF16.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+unsafe fn bf16_tile<const H: usize>(
+    words: usize,
+    x: *const u32,
+    w: *const u32,
+    start: *const f32,
+    to: *mut f32,
+) {
+    // SAFETY: this function's contract; registers of one size are made of each other.
+    unsafe {
+        let halves = |words: __m512i| std::mem::transmute::<__m512i, __m512bh>(words);
+        let mut sums = [[_mm512_loadu_ps(start), _mm512_loadu_ps(start.add(16))]; H];
+        for p in 0..words {
+            let right = [
+                halves(_mm512_loadu_si512(w.add(p * COLUMNS).cast())),
+                halves(_mm512_loadu_si512(w.add(p * COLUMNS + 16).cast())),
+            ];
+            for i in 0..H {
+                let left = halves(_mm512_set1_epi32(x.add(p * H + i).cast::<i32>().read()));
+                for v in 0..2 {
+                    sums[i][v] = _mm512_dpbf16_ps(sums[i][v], left, right[v]);
+                }
+            }
+        }
+        for i in 0..H {
+            for v in 0..2 {
+                _mm512_storeu_ps(to.add(i * COLUMNS + v * 16), sums[i][v]);
+            }
+        }
+    }
+}
+
+/// Quads of `i8`, whose results are the low bits of the sums that `T` has. The instruction multiplies bytes of which the left ones are
+/// unsigned: 128 is added to the left operand, and sums begin with −128 times the sum of the column.
+pub(in super::super) struct I8Quads<T>(PhantomData<T>);
+
+/// Integers that results are.
+pub(in super::super) trait LowBits: Pointwise {
+    /// The low bits of a sum and a bias.
+    fn of(sum: i32, bias: Option<Self>) -> Self;
+}
+
+macro_rules! low_bits {
+    ($($t:ty)*) => {$(
+        impl LowBits for $t {
+            #[inline(always)]
+            fn of(sum: i32, bias: Option<$t>) -> $t {
+                (sum as $t).wrapping_add(bias.unwrap_or(0))
+            }
+        }
+    )*};
+}
+
+low_bits!(i8 u8 i32);
+
+impl<T: LowBits> I8Quads<T> {
+    /// Whether the CPU has the instructions.
+    pub(in super::super) fn exist() -> bool {
+        Isa::detect() == Isa::Avx512
+    }
+}
+
+/// The sign bits of four bytes.
+const SIGNS: u32 = 0x8080_8080;
+
+impl<T: LowBits> Group for I8Quads<T> {
+    type X = i8;
+    type Out = T;
+    type Sum = i32;
+    const LEN: usize = 4;
+    const IS_PLAIN: bool = true;
+
+    #[inline(always)]
+    fn word(values: &[i8]) -> u32 {
+        values.iter().rev().fold(0, |word, &value| word << 8 | u32::from(value as u8))
+    }
+
+    #[inline(always)]
+    unsafe fn join(first: *const i8, step: usize, to: *mut u32) -> bool {
+        // SAFETY: this function's contract.
+        unsafe { join_bytes(first, step, to) };
+        true
+    }
+
+    unsafe fn begin(words: usize, columns: *const u32, to: *mut i32) {
+        // SAFETY: this function's contract.
+        unsafe { sum_columns(words, columns, to) };
+    }
+
+    fn rows(words: &mut [u32]) {
+        words.iter_mut().for_each(|word| *word ^= SIGNS);
+    }
+
+    #[inline(always)]
+    unsafe fn tile<const H: usize>(
+        words: usize,
+        x: *const u32,
+        w: *const u32,
+        start: *const i32,
+        to: *mut i32,
+    ) {
+        // SAFETY: this function's contract.
+        unsafe { i8_tile::<H>(words, x, w, start, to) };
+    }
+
+    #[inline(always)]
+    fn out(sum: i32, bias: Option<T>) -> T {
+        T::of(sum, bias)
+    }
+}
+
+/// Quads of corresponding values of four rows.
+///
+/// # Safety
+/// As [`Group::join`]; the CPU has AVX-512 F.
+#[target_feature(enable = "avx512f")]
+unsafe fn join_bytes(first: *const i8, step: usize, to: *mut u32) {
+    for half in 0..2 {
+        // SAFETY: this function's contract; sixteen values at a time.
+        unsafe {
+            let bytes =
+                |row: usize| _mm512_cvtepu8_epi32(_mm_loadu_si128(first.add(row * step + 16 * half).cast()));
+            let low = _mm512_or_si512(bytes(0), _mm512_slli_epi32::<8>(bytes(1)));
+            let high = _mm512_or_si512(bytes(2), _mm512_slli_epi32::<8>(bytes(3)));
+            let words = _mm512_or_si512(low, _mm512_slli_epi32::<16>(high));
+            _mm512_storeu_si512(to.add(16 * half).cast(), words);
+        }
+    }
+}
+
+/// −128 times the sum of the values of each column.
+///
+/// # Safety
+/// As [`Group::begin`]; the CPU has AVX-512 F and VNNI.
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn sum_columns(words: usize, columns: *const u32, to: *mut i32) {
+    // SAFETY: this function's contract.
+    unsafe {
+        let ones = _mm512_set1_epi8(1);
+        let mut sums = [_mm512_setzero_si512(); 2];
+        for p in 0..words {
+            for v in 0..2 {
+                let values = _mm512_loadu_si512(columns.add(p * COLUMNS + 16 * v).cast());
+                sums[v] = _mm512_dpbusd_epi32(sums[v], ones, values);
+            }
+        }
+        for v in 0..2 {
+            let start = _mm512_slli_epi32::<7>(_mm512_sub_epi32(_mm512_setzero_si512(), sums[v]));
+            _mm512_storeu_si512(to.add(16 * v).cast(), start);
+        }
+    }
+}
+
+/// # Safety
+/// As [`Group::tile`]; the CPU has AVX-512 F and VNNI.
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn i8_tile<const H: usize>(
+    words: usize,
+    x: *const u32,
+    w: *const u32,
+    start: *const i32,
+    to: *mut i32,
+) {
+    // SAFETY: this function's contract.
+    unsafe {
+        let load = |from: *const i32| _mm512_loadu_si512(from.cast());
+        let mut sums = [[load(start), load(start.add(16))]; H];
+        for p in 0..words {
+            let right = [0, 16].map(|v| _mm512_loadu_si512(w.add(p * COLUMNS + v).cast()));
+            for i in 0..H {
+                let left = _mm512_set1_epi32(x.add(p * H + i).cast::<i32>().read());
+                for v in 0..2 {
+                    sums[i][v] = _mm512_dpbusd_epi32(sums[i][v], left, right[v]);
+                }
+            }
+        }
+        for i in 0..H {
+            for v in 0..2 {
+                _mm512_storeu_si512(to.add(i * COLUMNS + v * 16).cast(), sums[i][v]);
+            }
+        }
+    }
+}
