@@ -240,7 +240,7 @@ impl Generator {
 
     /// The integers 0 … n − 1 in random order, as `I64`.
     pub fn randperm(&self, n: usize) -> Result<Tensor> {
-        self.rand(n, DType::F64)?.argsort(0, false)
+        self.fill(n.into_shape()?, DType::I64.into(), Distribution::Permutation {})
     }
 }
 

@@ -38,6 +38,8 @@ op_kinds! {
             #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             p: f64,
         } = "bernoulli",
+        /// The integers 0 … n − 1, in an order of which each is as likely.
+        Permutation {} = "randperm",
     }
 }
 
@@ -47,6 +49,11 @@ op_kinds! {
 /// (`f64` and integers above 32 bits: blocks `i / 2`, a pair of words). Normal numbers come in pairs, elements 2j and
 /// 2j + 1, by Box and Muller's transform of two uniform numbers. So every device and thread count gives the same
 /// numbers, up to rounding of the transform.
+///
+/// A permutation is that of Fisher and Yates: beginning with 0, 1, …, elements i from n − 1 down to 1 are exchanged with elements
+/// ⌊w·(i + 1)/2⁶⁴⌋, for w the pair of words of element i.
+///
+/// Durstenfeld: *Algorithm 235: Random permutation*, 1964.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Random {
@@ -54,7 +61,8 @@ pub struct Random {
     pub distribution: Distribution,
     /// The shape.
     pub shape: Shape,
-    /// The dtype: a float for `Uniform` and `Normal`, an integer or float for `Integer`, any dense one for `Bernoulli`.
+    /// The dtype: a float for `Uniform` and `Normal`, an integer or float for `Integer`, any dense one for `Bernoulli`, `I64`
+    /// for `Permutation`.
     pub dtype: DType,
     /// Seed and position of the stream, drawn before dispatch so that a retry gives the same numbers.
     pub key: PhiloxKey,
@@ -90,6 +98,7 @@ impl Operation for Random {
             Distribution::Integer { low, high } => {
                 (dtype.is_int() || dtype.is_float(), low < high, "low < high")
             }
+            Distribution::Permutation {} => (dtype == DType::I64, self.shape.ndim() == 1, "one dimension"),
             Distribution::Bernoulli { p } => (!dtype.is_quant(), (0.0..=1.0).contains(&p), "0 ≤ p ≤ 1"),
         };
         if !fits {

@@ -76,8 +76,34 @@ pub(super) fn run(pool: &ThreadPool, random: &Random, out: &mut ViewMut<'_>) -> 
                 }
             })
         }, _ => Err(unreachable_memory())),
+        (Distribution::Permutation {}, DType::I64) => match u32::try_from(out.layout().numel()) {
+            Ok(n) => permutation(pool, key, (0..n).collect(), out),
+            Err(_) => permutation(pool, key, (0..out.layout().numel() as i64).collect(), out),
+        },
         _ => Err(unreachable_memory()),
     }
+}
+
+/// Writes numbers in random order, one exchange after the other.
+fn permutation<I: Copy + Into<i64> + Sync>(
+    pool: &ThreadPool,
+    key: PhiloxKey,
+    mut order: Vec<I>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let mut words = [0u64; CHUNK];
+    for i in (1..order.len()).rev() {
+        if i % CHUNK == CHUNK - 1 || i + 1 == order.len() {
+            pairs(key, i / CHUNK * CHUNK, &mut words, |w| u64::from(w[1]) << 32 | u64::from(w[0]));
+        }
+        let below = u128::from(words[i % CHUNK]) * (i as u128 + 1);
+        order.swap(i, (below >> 64) as usize);
+    }
+    fill_with(pool, out, GRAIN, &|start, out: &mut [i64]| {
+        for (out, &i) in out.iter_mut().zip(&order[start..]) {
+            *out = i.into();
+        }
+    })
 }
 
 /// Fills the output by chunks; `make` gets the position of a chunk's first element, a multiple of [`CHUNK`].

@@ -55,3 +55,28 @@ fn distributions_have_their_moments() {
     let got: Vec<bf16> = run1(&op(Distribution::Uniform { low: 0.0, high: 1.0 }, n, DType::BF16), &[]);
     assert!(got.iter().all(|x| (0.0..1.0).contains(&x.to_f32())));
 }
+
+/// The documented exchanges, and that each order is as likely.
+#[test]
+fn permutations_are_those_of_fisher_and_yates() {
+    for n in [0, 1, 2, 63, 64, 65, 1000] {
+        let mut want: Vec<i64> = (0..n as i64).collect();
+        for i in (1..n).rev() {
+            let block = KEY.block(i as u64 / 2);
+            let word = u128::from(block[i % 2 * 2]) | u128::from(block[i % 2 * 2 + 1]) << 32;
+            want.swap(i, ((word * (i as u128 + 1)) >> 64) as usize);
+        }
+        assert_eq!(run1::<i64>(&op(Distribution::Permutation {}, n, DType::I64), &[]), want);
+    }
+    let mut counts = std::collections::HashMap::new();
+    let draws = 4800;
+    for seed in 0..draws {
+        let shape = Shape::new([4].as_slice()).unwrap();
+        let (distribution, key) = (Distribution::Permutation {}, PhiloxKey { seed, offset: 0 });
+        let order = run1::<i64>(&Op::Random(Random { distribution, shape, dtype: DType::I64, key }), &[]);
+        *counts.entry(order).or_insert(0u64) += 1;
+    }
+    // 200 of each of 24 orders, within five standard deviations.
+    assert_eq!(counts.len(), 24);
+    assert!(counts.values().all(|count| count.abs_diff(draws / 24) < 70), "{counts:?}");
+}

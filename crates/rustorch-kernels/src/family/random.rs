@@ -100,6 +100,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, random: &Parameters) -> Resu
         Distribution::Normal { .. } => Law::Normal,
         Distribution::Integer { .. } => Law::Integer,
         Distribution::Bernoulli { .. } => Law::Bernoulli,
+        Distribution::Permutation {} => return Err(Decline::Attr("exchanges go one after the other")),
     };
     let kernel = Random { law, dtype: out.dtype };
     let elements = out.layout.numel();
@@ -144,6 +145,8 @@ fn numbers(random: &Parameters) -> Vec<scalars::Words> {
         (Distribution::Integer { low, high }, _) => {
             vec![scalars::integer(low), scalars::integer(high.wrapping_sub(low))]
         }
+        // Without a kernel.
+        (Distribution::Permutation {}, _) => vec![],
         // A number of n random bits is below p if its bits are below p·2ⁿ.
         (Distribution::Bernoulli { p }, F64) => {
             vec![scalars::integer((p * (1u64 << 53) as f64).ceil() as i64)]

@@ -481,6 +481,7 @@ impl Cases {
                     Distribution::Normal { mean: 1.0, std: 2.0 },
                     Distribution::Integer { low: -5, high: 9 },
                     Distribution::Bernoulli { p: 0.3 },
+                    Distribution::Permutation {},
                 ] {
                     let key = PhiloxKey { seed: 42, offset: 5 };
                     self.add(Op::Random(Random { distribution, shape: shape.clone(), dtype, key }), vec![]);

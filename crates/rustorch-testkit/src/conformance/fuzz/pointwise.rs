@@ -188,7 +188,7 @@ pub(super) fn create(draw: &mut Draw) -> Option<Case> {
     let shape = Shape::new(dims.as_slice()).ok()?;
     let fine = &mut draw.fine;
     let (x, n) = (fine.between(-9.0, 9.0), fine.below(100) as i64);
-    // Distributions are four, of which some have few dtypes.
+    // Distributions are five, of which some have few dtypes.
     let op = match draw.kind.below(5) {
         0 => {
             let special = [0.0, -0.0, f64::INFINITY, f64::NAN, 1e30][fine.below(5)];
@@ -212,7 +212,8 @@ pub(super) fn create(draw: &mut Draw) -> Option<Case> {
                 Distribution::Normal { mean: x, std: 2.0 },
                 Distribution::Integer { low, high: low + 1 + n },
                 Distribution::Bernoulli { p: x.abs() / 9.0 },
-            ][draw.kind.below(4)];
+                Distribution::Permutation {},
+            ][draw.kind.below(5)];
             let key = PhiloxKey { seed: fine.next(), offset: fine.next() >> fine.below(64) };
             Op::Random(Random { distribution, shape, dtype, key })
         }
