@@ -90,7 +90,7 @@ pub(super) unsafe fn run<A: Arithmetic>(
     // SAFETY: this function's contract.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if super::transposed::run::<A>(pool, isa, w, gemms) {
+        if super::dots::run::<A>(pool, isa, w, gemms) {
             return;
         }
         if let [gemm] = gemms

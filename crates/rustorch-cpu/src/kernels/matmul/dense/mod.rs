@@ -1,13 +1,15 @@
 //! Matmuls of dense operands: any numeric dtype with itself, and `f32` with weights of `f16` and `bf16`.
 //!
 //! Operands are packed, converted on the way, into panels in the dtype of accumulation; a kernel keeps a tile of results
-//! in registers. Each result is one chain of multiply-adds over the inner dimension, in order, but those of matmuls that
-//! need not be batch-invariant: of a vector ([`vector`]), and of `bf16` where the CPU has instructions for pairs ([`groups`]).
+//! in registers. Each result is one chain of multiply-adds over the inner dimension, in order, but those with 16-bit weights on x86-64 (`dots`),
+//! and those of matmuls that need not be batch-invariant: of a vector ([`vector`]), and of `bf16` where the CPU has instructions for pairs ([`groups`]).
 
 #[cfg(target_arch = "aarch64")]
 mod arm;
 mod blocks;
 mod direct;
+#[cfg(target_arch = "x86_64")]
+mod dots;
 mod few_rows;
 mod gemm;
 mod groups;
@@ -15,8 +17,6 @@ mod kernel;
 mod many_rows;
 mod pack;
 mod subtract;
-#[cfg(target_arch = "x86_64")]
-mod transposed;
 mod vector;
 mod wide_rows;
 #[cfg(target_arch = "x86_64")]
@@ -61,6 +61,9 @@ pub(crate) trait Arithmetic: Sized + 'static {
     /// Whether sums begin with what stands in the result, by [`start`](Self::start), instead of zero.
     const ADDS: bool = false;
 
+    /// Whether elements of the left operand are rounded to the right one's dtype.
+    const ROUNDS_ROWS: bool = false;
+
     /// What stood in the result as the beginning of a sum.
     #[inline(always)]
     fn start(_there: Self::X) -> Self::E {
@@ -82,17 +85,6 @@ pub(crate) trait Arithmetic: Sized + 'static {
     #[inline(always)]
     unsafe fn load8(_w: *const Self::W) -> Option<std::arch::x86_64::__m256> {
         None
-    }
-
-    /// Sixteen values of eight columns, which begin `pitch` elements apart and are contiguous: for each value a register of the columns'.
-    ///
-    /// # Safety
-    /// The CPU has AVX2 and F16C; the elements can be read.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    unsafe fn transpose(w: *const Self::W, pitch: usize) -> Option<transposed::Transposed> {
-        // SAFETY: this function's contract.
-        unsafe { x86::convert_and_transpose::<Self>(w, pitch) }
     }
 }
 
@@ -190,7 +182,7 @@ wrapping! {
 }
 
 macro_rules! half {
-    ($($ty:ty: $load:path $(, $transpose:path)?;)*) => {$(
+    ($($ty:ty: $load:path;)*) => {$(
         impl Arithmetic for Half<$ty> {
             type X = $ty;
             type W = $ty;
@@ -220,21 +212,13 @@ macro_rules! half {
                 // SAFETY: this function's contract.
                 Some(unsafe { $load(w) })
             }
-
-            $(
-                #[cfg(target_arch = "x86_64")]
-                #[inline(always)]
-                unsafe fn transpose(w: *const $ty, pitch: usize) -> Option<transposed::Transposed> {
-                    // SAFETY: this function's contract.
-                    Some(unsafe { $transpose(w, pitch) })
-                }
-            )?
         }
 
         impl Arithmetic for Weight<$ty> {
             type X = f32;
             type W = $ty;
             type E = f32;
+            const ROUNDS_ROWS: bool = true;
 
             #[inline(always)]
             fn x(x: f32) -> f32 {
@@ -257,15 +241,6 @@ macro_rules! half {
                 // SAFETY: this function's contract.
                 Some(unsafe { $load(w) })
             }
-
-            $(
-                #[cfg(target_arch = "x86_64")]
-                #[inline(always)]
-                unsafe fn transpose(w: *const $ty, pitch: usize) -> Option<transposed::Transposed> {
-                    // SAFETY: this function's contract.
-                    Some(unsafe { $transpose(w, pitch) })
-                }
-            )?
         }
 
         impl Arithmetic for Exact<$ty> {
@@ -294,22 +269,13 @@ macro_rules! half {
                 // SAFETY: this function's contract.
                 Some(unsafe { $load(w) })
             }
-
-            $(
-                #[cfg(target_arch = "x86_64")]
-                #[inline(always)]
-                unsafe fn transpose(w: *const $ty, pitch: usize) -> Option<transposed::Transposed> {
-                    // SAFETY: this function's contract.
-                    Some(unsafe { $transpose(w, pitch) })
-                }
-            )?
         }
     )*};
 }
 
 half! {
     f16: x86::load_f16;
-    bf16: x86::load_bf16, x86::transpose_bf16;
+    bf16: x86::load_bf16;
 }
 
 /// Runs `$call::<A>(args)` for the arithmetic of two dtypes; `$numerics` says whether activations are rounded to a weight's.

@@ -2,9 +2,7 @@
 
 mod vector;
 
-use super::Arithmetic;
 use super::kernel::{Pitched, Scalar, Tiles, Vector, tile};
-use super::transposed::{Transposed, VALUES};
 use crate::Isa;
 use rustorch_core::{C64, C128, bf16, f16};
 use std::arch::x86_64::*;
@@ -131,56 +129,6 @@ pub(super) unsafe fn load_bf16(w: *const bf16) -> __m256 {
     unsafe {
         let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(w.cast()));
         _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16))
-    }
-}
-
-/// See [`Arithmetic::transpose`]: elements are converted, then transposed.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub(super) unsafe fn convert_and_transpose<A: Arithmetic>(
-    w: *const A::W,
-    pitch: usize,
-) -> Option<Transposed> {
-    // SAFETY: this function's contract.
-    unsafe {
-        let mut all = [_mm256_setzero_ps(); VALUES];
-        for first in (0..VALUES).step_by(8) {
-            let mut columns = [_mm256_setzero_ps(); 8];
-            for c in 0..8 {
-                columns[c] = A::load8(w.add(c * pitch + first))?;
-            }
-            let rows = transpose(columns);
-            #[expect(clippy::manual_memcpy, reason = "registers")]
-            for i in 0..8 {
-                all[first + i] = rows[i];
-            }
-        }
-        Some(all)
-    }
-}
-
-/// See [`Arithmetic::transpose`]: pairs of elements are transposed, and each half of a pair is the upper half of an `f32`.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub(super) unsafe fn transpose_bf16(w: *const bf16, pitch: usize) -> Transposed {
-    // SAFETY: this function's contract.
-    unsafe {
-        let mut columns = [_mm256_setzero_ps(); 8];
-        for c in 0..8 {
-            columns[c] = _mm256_loadu_ps(w.add(c * pitch).cast());
-        }
-        let pairs = transpose(columns);
-        let mut all = [_mm256_setzero_ps(); VALUES];
-        let high = _mm256_castsi256_ps(_mm256_set1_epi32(-65536));
-        for i in 0..8 {
-            all[2 * i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(pairs[i]), 16));
-            all[2 * i + 1] = _mm256_and_ps(pairs[i], high);
-        }
-        all
     }
 }
 
