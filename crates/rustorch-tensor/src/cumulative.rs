@@ -1,11 +1,26 @@
-//! Running extrema with their places, and running sums of exponentials, a scan that is composed of pointwise operations on rows.
+//! Running sums, products and extrema, and running sums of exponentials, a scan that is composed of pointwise operations on rows.
 
-use crate::{Tensor, fuse};
-use rustorch_core::{DType, Dims, Error, Result, ScanOp, Shape};
-use rustorch_runtime::DeviceGuard;
+use crate::Tensor;
+use crate::dispatch::{run, run_pair};
+use rustorch_core::{DType, Error, Op, Result, Scan, ScanOp};
 
 impl Tensor {
-    /// The largest so far along a dimension, and where it is (`I64`), of equals the last. From the first NaN on, NaN.
+    fn scan(&self, op: ScanOp, dim: isize) -> Result<Tensor> {
+        let axis = self.axis(op.name(), dim)?;
+        run(&Op::Scan(Scan { op, axis }), &[self])
+    }
+
+    /// Running sums along a dimension. Integers and booleans sum in `I64`.
+    pub fn cumsum(&self, dim: isize) -> Result<Tensor> {
+        self.scan(ScanOp::Sum, dim)
+    }
+
+    /// Running products along a dimension. Integers and booleans multiply in `I64`.
+    pub fn cumprod(&self, dim: isize) -> Result<Tensor> {
+        self.scan(ScanOp::Prod, dim)
+    }
+
+    /// The largest so far along a dimension, and where it is (`I64`), of equals the last. From the first NaN on, NaN, and where the last is.
     ///
     /// ```
     /// # use rustorch_tensor::Tensor;
@@ -20,7 +35,7 @@ impl Tensor {
         self.running_extreme(ScanOp::Max, dim)
     }
 
-    /// The smallest so far along a dimension, and where it is (`I64`), of equals the last. From the first NaN on, NaN.
+    /// The smallest so far along a dimension, and where it is (`I64`), of equals the last. From the first NaN on, NaN, and where the last is.
     ///
     /// ```
     /// # use rustorch_tensor::Tensor;
@@ -36,9 +51,7 @@ impl Tensor {
 
     fn running_extreme(&self, op: ScanOp, dim: isize) -> Result<(Tensor, Tensor)> {
         let axis = self.axis(op.name(), dim)?;
-        let values = self.scan(op, dim)?;
-        let places = last_extremes(self, &values, axis)?;
-        Ok((values, places))
+        run_pair(&Op::Scan(Scan { op, axis }), &[self])
     }
 
     /// What a commutative and associative function makes of each element along a dimension and all before it.
@@ -79,23 +92,6 @@ impl Tensor {
         }
         x.scanned(axis, &|a: &Tensor, b: &Tensor| a.logaddexp(b))?.to_dtype(dtype)
     }
-}
-
-/// Where each of the running extrema of `x` along a dimension is (`I64`): of equals, and of NaNs, the last so far.
-pub(crate) fn last_extremes(x: &Tensor, extrema: &Tensor, axis: usize) -> Result<Tensor> {
-    let _beside = DeviceGuard::beside(x.storage());
-    let Some(&len) = x.dims().get(axis) else { return Tensor::zeros((), DType::I64) };
-    let mut place = Dims::from_elem(1, x.ndim());
-    place[axis] = len;
-    let place = Tensor::arange(0, len as i64, 1)?.reshape_to(Shape::new(place)?)?;
-    let is_float = x.dtype().is_float();
-    let place_of_extreme = fuse(|[x, extreme, place]| {
-        let is_extreme = x.eq(extreme);
-        // A NaN is the extreme, but does not equal it.
-        let is_extreme = if is_float { is_extreme.logical_or(x.isnan()) } else { is_extreme };
-        is_extreme.where_cond(place, 0)
-    })?;
-    place_of_extreme.apply(&[&x.detach(), &extrema.detach(), &place])?.scan(ScanOp::Max, axis as isize)
 }
 
 /// Rows that are scanned one after another.

@@ -1,4 +1,4 @@
-//! Reductions: sums, extrema, statistics, and scans.
+//! Reductions: sums, extrema and statistics; differences of neighbours.
 //!
 //! `x.sum(dims, keepdim)` reduces over the dimensions that it names, `x.sum_all()` over all of them, as PyTorch's `x.sum()`; so does each
 //! reduction.
@@ -6,7 +6,7 @@
 use crate::binary::DEFAULT_FLOAT;
 use crate::dispatch::{run, run_into};
 use crate::{Axes, Tensor};
-use rustorch_core::{DType, DTypeKind, Dims, Error, Op, Reduce, ReduceOp, Result, Scan, ScanOp};
+use rustorch_core::{DType, DTypeKind, Dims, Error, Op, Reduce, ReduceOp, Result};
 use std::borrow::Cow;
 
 /// A reduction, and the tensor of a dtype that has it: integers and booleans are converted.
@@ -262,20 +262,5 @@ impl Tensor {
             x = if x.dtype() == DType::Bool { next.ne(&this)? } else { next.sub(&this)? };
         }
         Ok(x)
-    }
-
-    pub(crate) fn scan(&self, op: ScanOp, dim: isize) -> Result<Tensor> {
-        let axis = self.axis(op.name(), dim)?;
-        run(&Op::Scan(Scan { op, axis }), &[self])
-    }
-
-    /// Running sums along a dimension. Integers and booleans sum in `I64`.
-    pub fn cumsum(&self, dim: isize) -> Result<Tensor> {
-        self.scan(ScanOp::Sum, dim)
-    }
-
-    /// Running products along a dimension. Integers and booleans multiply in `I64`.
-    pub fn cumprod(&self, dim: isize) -> Result<Tensor> {
-        self.scan(ScanOp::Prod, dim)
     }
 }

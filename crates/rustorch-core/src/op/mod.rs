@@ -217,7 +217,7 @@ ops! {
         Glu(GluOp: GluOp),
         /// `(x) →` reduced over axes.
         Reduce(Reduce: ReduceKind),
-        /// `(x) →` running sums or products along an axis.
+        /// `(x) →` running sums, products or extrema along an axis; of extrema also their `I64` indices.
         Scan(Scan: ScanOp),
         /// `(x) →` softmax or its logarithm along an axis.
         Softmax(Softmax: SoftmaxKind),

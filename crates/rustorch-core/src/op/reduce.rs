@@ -2,6 +2,7 @@
 
 use super::{OpType, Operation, axis_in, in_elements, one, same_dense};
 use crate::{DType, DTypeKind, Dims, Error, OutputMeta, Outputs, Result, TensorMeta};
+use smallvec::smallvec;
 
 op_kinds! {
     /// What a reduction computes.
@@ -135,7 +136,8 @@ op_names! {
         Sum = "cumsum",
         /// Running product, likewise.
         Prod = "cumprod",
-        /// Largest so far, with the dtypes of [`ReduceOp::Max`]; NaN from the first NaN on.
+        /// Largest so far, with the dtypes of [`ReduceOp::Max`], and where it is (`I64`), of equals the last. NaN from the first NaN on,
+        /// and the place of the last NaN.
         Max = "cummax",
         /// Smallest so far, likewise.
         Min = "cummin",
@@ -143,7 +145,7 @@ op_names! {
 }
 
 impl ScanOp {
-    /// The dtype of the result for elements of `dtype`; `None` where the scan is not defined for it.
+    /// The dtype of the (first) result for elements of `dtype`; `None` where the scan is not defined for it.
     pub fn output(self, dtype: DType) -> Option<DType> {
         match self {
             ScanOp::Sum => ReduceOp::Sum.output(dtype),
@@ -151,6 +153,11 @@ impl ScanOp {
             ScanOp::Max => ReduceOp::Max.output(dtype),
             ScanOp::Min => ReduceOp::Min.output(dtype),
         }
+    }
+
+    /// Whether the scan also returns where each result is.
+    pub const fn has_places(self) -> bool {
+        matches!(self, ScanOp::Max | ScanOp::Min)
     }
 }
 
@@ -177,10 +184,14 @@ impl Operation for Scan {
         let name = self.op.name();
         let dtype = same_dense(name, args, 1..=1)?;
         axis_in(name, self.axis, args[0].shape())?;
-        match self.op.output(dtype) {
-            Some(out) => one(out, args[0].shape().clone()),
-            None => Err(Error::dtype(name, "takes real numbers: complex ones have no order", [dtype])),
-        }
+        let Some(out) = self.op.output(dtype) else {
+            return Err(Error::dtype(name, "takes real numbers: complex ones have no order", [dtype]));
+        };
+        let result = |dtype| OutputMeta { dtype, shape: args[0].shape().clone() };
+        Ok(match self.op.has_places() {
+            true => smallvec![result(out), result(DType::I64)],
+            false => smallvec![result(out)],
+        })
     }
 
     fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {

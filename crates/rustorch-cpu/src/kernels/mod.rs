@@ -44,7 +44,7 @@ pub(crate) use pointwise::packed::run as run_packed;
 
 use crate::ThreadPool;
 use rustorch_core::{
-    Clamp, CopyOp, Embedding, Fault, GatherSum, IntMm, Op, RwkvWkv7, Scan, SsmScan, View, ViewMut, Where,
+    Clamp, CopyOp, Embedding, Fault, GatherSum, IntMm, Op, RwkvWkv7, SsmScan, View, ViewMut, Where,
 };
 
 /// What is said where the kernels of Fourier transforms are not built.
@@ -83,7 +83,7 @@ pub(crate) fn run(
         Op::Pad(op) => copy::pad(pool, op, first(args)?, only(outs)?),
         Op::Tri(op) => copy::triangle(pool, op, first(args)?, only(outs)?),
         Op::Reduce(op) => reduce::run(pool, op, first(args)?, only(outs)?),
-        Op::Scan(Scan { op, axis }) => scan::run(pool, *op, *axis, first(args)?, only(outs)?),
+        Op::Scan(op) => scan::run(pool, op, first(args)?, outs),
         Op::Softmax(op) => softmax::run(pool, op, first(args)?, only(outs)?),
         Op::SoftmaxBackward(op) => softmax::backward(pool, op, refs(args)?, only(outs)?),
         Op::LayerNorm(op) => norm::layer_norm(pool, op, first(args)?, after::<1>(args), only(outs)?),

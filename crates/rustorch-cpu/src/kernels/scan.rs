@@ -1,22 +1,23 @@
 //! Cumulative sums, products and extrema.
 
+mod extrema;
+
+use super::only;
 use super::strided::{for_rows, unreachable_memory};
 use crate::ThreadPool;
-use crate::simd::{self, Level, Task};
-use rustorch_core::{C64, C128, Element, Fault, ScanOp, View, ViewMut, bf16, dispatch_dtype, f16};
+use rustorch_core::{C64, C128, Element, Fault, Scan, ScanOp, View, ViewMut, bf16, dispatch_dtype, f16};
 
 pub(super) fn run(
     pool: &ThreadPool,
-    op: ScanOp,
-    axis: usize,
+    scan: &Scan,
     x: &View<'_>,
-    out: &mut ViewMut<'_>,
+    outs: &mut [ViewMut<'_>],
 ) -> Result<(), Fault> {
-    match op {
-        ScanOp::Sum => accumulate(pool, false, axis, x, out),
-        ScanOp::Prod => accumulate(pool, true, axis, x, out),
-        ScanOp::Max => extreme(pool, true, axis, x, out),
-        ScanOp::Min => extreme(pool, false, axis, x, out),
+    match scan.op {
+        ScanOp::Sum => accumulate(pool, false, scan.axis, x, only(outs)?),
+        ScanOp::Prod => accumulate(pool, true, scan.axis, x, only(outs)?),
+        ScanOp::Max => extrema::run(pool, true, scan.axis, x, outs),
+        ScanOp::Min => extrema::run(pool, false, scan.axis, x, outs),
     }
 }
 
@@ -37,62 +38,6 @@ fn accumulate(
             }
         })
     }, _ => Err(unreachable_memory()))
-}
-
-fn extreme(
-    pool: &ThreadPool,
-    largest: bool,
-    axis: usize,
-    x: &View<'_>,
-    out: &mut ViewMut<'_>,
-) -> Result<(), Fault> {
-    let len = x.layout().dims().get(axis).copied().unwrap_or(1);
-    dispatch_dtype!(x.dtype(), [Bool U8 I8 I16 I32 U32 I64 F16 BF16 F32 F64], T => {
-        for_rows(pool, x, out, axis, len, &|_, x: &[T], out: &mut [T]| {
-            simd::run(Extrema { x, out, largest });
-        })
-    }, _ => Err(unreachable_memory()))
-}
-
-/// Elements that are compared with the extreme so far at once.
-const CHUNK: usize = 32;
-
-/// The running extrema of a line. Most chunks of a line without an order have no new one, and are filled.
-struct Extrema<'a, T> {
-    x: &'a [T],
-    out: &'a mut [T],
-    largest: bool,
-}
-
-impl<T: Element + PartialOrd> Task for Extrema<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
-    fn run<L: Level>(self, _: L) {
-        // Of equals the last, as in PyTorch (zeros differ in their signs). A NaN always replaces, and no number replaces a NaN.
-        match self.largest {
-            true => extrema(self.x, self.out, |x, best| (x >= best) | (x != x)),
-            false => extrema(self.x, self.out, |x, best| (x <= best) | (x != x)),
-        }
-    }
-}
-
-#[inline(always)]
-fn extrema<T: Element>(x: &[T], out: &mut [T], replaces: impl Fn(T, T) -> bool) {
-    let Some(&(mut best)) = x.first() else { return };
-    for (x, out) in x.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
-        if !x.iter().fold(false, |any, &x| any | replaces(x, best)) {
-            out.fill(best);
-            continue;
-        }
-        for (&x, out) in x.iter().zip(out) {
-            if replaces(x, best) {
-                best = x;
-            }
-            *out = best;
-        }
-    }
 }
 
 /// An element of a running sum or product, which runs in the widest type of its family.

@@ -1,6 +1,6 @@
 use crate::testing::{Tensor, close, noise, run, run1};
 use rustorch_core::{
-    C64, DType, Dims, Layout, Op, Reduce, ReduceOp, Scan, ScanOp, Scatter, ScatterMode, bf16, f16,
+    C64, DType, Dims, Element, Layout, Op, Reduce, ReduceOp, Scan, ScanOp, Scatter, ScatterMode, bf16, f16,
 };
 
 fn op(op: ReduceOp, axes: &[usize]) -> Op {
@@ -156,29 +156,45 @@ fn scans() {
     );
 }
 
-/// As `torch.cummax` and `torch.cummin`; a long line, which spans several chunks, by the definition.
+/// As `torch.cummax` and `torch.cummin`; of long lines, which span several chunks, and of many columns by the definition.
 #[test]
 fn running_extrema() {
-    let (max, min) =
-        (|axis| Op::Scan(Scan { op: ScanOp::Max, axis }), |axis| Op::Scan(Scan { op: ScanOp::Min, axis }));
+    fn both<T: Element>(op: ScanOp, axis: usize, x: &Tensor) -> (Vec<T>, Vec<i64>) {
+        let results = run(&Op::Scan(Scan { op, axis }), &[x]).unwrap();
+        (results[0].values(), results[1].values())
+    }
+    let (max, min) = (ScanOp::Max, ScanOp::Min);
     let x = Tensor::new(&[2, 4], &[2u8, 1, 3, 0, 1, 1, 0, 9]);
-    assert_eq!(run1::<u8>(&max(1), &[&x]), [2, 2, 3, 3, 1, 1, 1, 9]);
-    assert_eq!(run1::<u8>(&min(0), &[&x]), [2, 1, 3, 0, 1, 1, 0, 0]);
+    assert_eq!(both::<u8>(max, 1, &x), (vec![2, 2, 3, 3, 1, 1, 1, 9], vec![0, 0, 2, 2, 0, 1, 1, 3]));
+    assert_eq!(both::<u8>(min, 0, &x), (vec![2, 1, 3, 0, 1, 1, 0, 0], vec![0, 0, 0, 0, 1, 1, 1, 0]));
     let x = Tensor::new(&[4], &[false, true, false, true]);
-    assert_eq!(run1::<bool>(&max(0), &[&x]), [false, true, true, true]);
-    // A long line, whose records come in several chunks: the largest of each beginning.
-    let x: Vec<f32> = (0..1000).map(|i| ((i * 7919) % 1009) as f32 - 400.0).collect();
-    let largest = |i: usize| x[..=i].iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let smallest = |i: usize| x[..=i].iter().copied().fold(f32::INFINITY, f32::min);
-    let long = Tensor::new(&[1000], &x);
-    assert_eq!(run1::<f32>(&max(0), &[&long]), (0..1000).map(largest).collect::<Vec<_>>());
-    assert_eq!(run1::<f32>(&min(0), &[&long]), (0..1000).map(smallest).collect::<Vec<_>>());
+    assert_eq!(both::<bool>(max, 0, &x), (vec![false, true, true, true], vec![0, 1, 1, 3]));
+    // A long line, whose records come in several chunks: the largest of each beginning; and the same in 40 columns.
+    let x: Vec<f32> = (0..1000).map(|i| ((i * 7919) % 509) as f32 - 400.0).collect();
+    let last = |better: fn(f32, f32) -> bool| -> Vec<i64> {
+        let best = |i: usize| (0..=i).fold(0, |best, j| if better(x[j], x[best]) { j } else { best });
+        (0..1000).map(|i| best(i) as i64).collect()
+    };
+    let columns: Vec<f32> = x.iter().flat_map(|&x| [x; 40]).collect();
+    for (op, places) in [(max, last(|a, b| a >= b)), (min, last(|a, b| a <= b))] {
+        let values: Vec<f32> = places.iter().map(|&i| x[i as usize]).collect();
+        assert_eq!(both(op, 0, &Tensor::new(&[1000], &x)), (values.clone(), places.clone()));
+        let wide = |x: &[f32]| -> Vec<f32> { x.iter().flat_map(|&x| [x; 40]).collect() };
+        let wide_places: Vec<i64> = places.iter().flat_map(|&i| [i; 40]).collect();
+        assert_eq!(both(op, 0, &Tensor::new(&[1000, 40], &columns)), (wide(&values), wide_places));
+    }
     // From the first NaN on, NaN; of zeros the sign of the last.
     let mut x = vec![f64::NEG_INFINITY; 100];
-    x[70] = f64::NAN;
-    let found = run1::<f64>(&max(0), &[&Tensor::new(&[100], &x)]);
-    assert!(found[..70].iter().all(|&x| x == f64::NEG_INFINITY) && found[70..].iter().all(|x| x.is_nan()));
-    let zeros = run1::<f32>(&max(0), &[&Tensor::new(&[3], &[0.0f32, -0.0, -1.0])]);
+    (x[70], x[80]) = (f64::NAN, f64::NAN);
+    let places: Vec<i64> = (0..70).chain([70; 10]).chain([80; 20]).collect();
+    for (dims, copies) in [(&[100][..], 1), (&[100, 20], 20)] {
+        let x: Vec<f64> = x.iter().flat_map(|&x| vec![x; copies]).collect();
+        let (values, found) = both::<f64>(max, 0, &Tensor::new(dims, &x));
+        let (numbers, nan) = values.split_at(70 * copies);
+        assert!(numbers.iter().all(|&x| x == f64::NEG_INFINITY) && nan.iter().all(|x| x.is_nan()));
+        assert_eq!(found, places.iter().flat_map(|&i| vec![i; copies]).collect::<Vec<_>>());
+    }
+    let zeros = both::<f32>(max, 0, &Tensor::new(&[3], &[0.0f32, -0.0, -1.0])).0;
     assert_eq!(zeros.iter().map(|x| x.is_sign_negative()).collect::<Vec<_>>(), [false, true, true]);
 }
 

@@ -4,6 +4,7 @@ use crate::Hardware;
 use crate::library::strided::Grid;
 use crate::library::strided::rows;
 use crate::plan::line;
+use crate::plan::parameters::parameters;
 use crate::wgsl::{LINEAR_GROUP, WORKGROUP};
 use rustorch_core::{Decline, Layout};
 
@@ -19,6 +20,14 @@ pub(super) struct Lines {
     pub(super) steps: Vec<usize>,
     /// Whether a workgroup has a line, else a thread.
     pub(super) grouped: bool,
+}
+
+parameters! {
+    /// Where the elements of lines begin, and how far apart they are.
+    pub(super) struct LineParams() {
+        start: u32,
+        stride: usize,
+    }
 }
 
 /// The most elements of a line that one thread takes.

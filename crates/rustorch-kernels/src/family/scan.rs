@@ -1,17 +1,17 @@
 //! Cumulative sums, products and extrema along an axis. Long lines are scanned by a workgroup, as many elements at a time as it has
 //! threads (Hillis, Steele: Data parallel algorithms, 1986).
 
-use super::lines::{self, Lines};
-use super::reduce::fold::{self, Kind};
+use super::lines::{self, LineParams, Lines};
+use super::reduce::fold::{self, Fold, Kind};
 use crate::Hardware;
 use crate::family::{Kernels, Plan, StepBuilder};
 use crate::library::strided::Grid;
-use crate::library::{self, WorkgroupReduce};
+use crate::library::{self, Order, Parts, WorkgroupReduce};
 use crate::plan::Request;
 use crate::plan::parameters::parameters;
 use crate::splitting::{SplitPlan, axes};
 use crate::table::{Row, row, sets};
-use crate::wgsl::{Module, WORKGROUP, Wgsl};
+use crate::wgsl::{Elements, Module, WORKGROUP, Wgsl};
 use rustorch_core::{DType, Decline, OpKind, OpType, Scan as ScanParameters, ScanOp};
 
 /// Kernel key: everything its source depends on.
@@ -26,14 +26,14 @@ pub struct Scan {
 
 parameters! {
     /// Kernel parameters.
-    struct Params(rank: usize) {
+    struct Params(rank: usize, places: Option<()>) {
         count: usize,
         len: usize,
-        x_start: u32,
-        x_stride: usize,
-        y_start: u32,
-        y_stride: usize,
-        grid: Grid = (rank, 2),
+        x: LineParams,
+        y: LineParams,
+        /// Of extrema.
+        indices: Option<LineParams> = places,
+        grid: Grid = (rank, if places.is_some() { 3 } else { 2 }),
     }
 }
 
@@ -56,25 +56,47 @@ impl Kernels for ScanParameters {
 /// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, op: ScanOp, axis: usize) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
-    let mut lines = Lines::new(&[x.layout, out.layout], axis)?;
+    let indices = op.has_places().then(|| request.out(1));
+    let layouts: Vec<_> =
+        [x.layout, out.layout].into_iter().chain(indices.as_ref().map(|x| x.layout)).collect();
+    let mut lines = Lines::new(&layouts, axis)?;
     // A part of a complex product may be small beside what rounding does to the other: only one order of factors gives
     // both.
     lines.grouped &= op == ScanOp::Sum || !x.dtype.is_complex();
     let kernel = Scan { op, dtype: x.dtype, out: out.dtype, grouped: lines.grouped, rank: lines.grid.ndim() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
-    let (x_start, y_start) = (launch.read(&x)?, launch.write(&out)?);
+    let x = LineParams { start: launch.read(&x)?, stride: lines.steps[0] };
+    let y = LineParams { start: launch.write(&out)?, stride: lines.steps[1] };
+    let indices = match indices {
+        Some(indices) => Some(LineParams { start: launch.write(&indices)?, stride: lines.steps[2] }),
+        None => None,
+    };
     let groups = lines.groups(request.hardware)?;
-    launch.parameters(&Params {
-        count: lines.count,
-        len: lines.len,
-        x_start,
-        x_stride: lines.steps[0],
-        y_start,
-        y_stride: lines.steps[1],
-        grid: lines.grid,
-    })?;
+    launch.parameters(&Params { count: lines.count, len: lines.len, x, y, indices, grid: lines.grid })?;
     plan.step(launch, groups);
     Ok(())
+}
+
+/// The fold of extrema with their places, of equals the last: functions as [`fold::fold`] has them, of which `merge` takes the earlier state
+/// first. `finish` gives the extreme.
+fn extreme(smallest: bool, dtype: DType, x: &Elements, y: &Elements) -> Fold {
+    let order = Order::of(dtype);
+    let (key, from, to) = (order.key(), x.value(), y.value());
+    let flip = if smallest { "order_flip" } else { "" };
+    let text = format!(
+        "{}struct State {{ key: {key}, index: u32 }}
+fn empty() -> State {{ return State({key}(), 0u); }}
+fn merge(a: State, b: State) -> State {{
+    if order_less(b.key, a.key) {{ return a; }}
+    return b;
+}}
+fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, State({flip}(order_key(v)), i)); }}
+fn finish(s: State, count: u32) -> {to} {{ return order_value({flip}(s.key)); }}
+",
+        order.text()
+    );
+    let bytes = if dtype.size() == Some(8) { 16 } else { 8 };
+    Fold { bytes, parts: Parts::Fields(&["key", "index"]), text }
 }
 
 impl Scan {
@@ -86,17 +108,30 @@ impl Scan {
             ScanOp::Max => Kind::Max,
             ScanOp::Min => Kind::Min,
         };
+        let places = op.has_places().then_some(());
         let mut module = Module::new();
         let x = fold::input(kind, dtype, &mut module, hardware);
         let y = fold::output(kind, dtype, out, &mut module, hardware);
-        let Params { count, len, x_start, x_stride, y_start, y_stride, grid } =
-            module.parameters::<Params>(rank);
-        let fold = fold::fold(kind, dtype, &x, &y, hardware);
+        let indices = places.map(|()| module.places("indices", DType::I64, hardware));
+        let Params { count, len, x: x_line, y: y_line, indices: i_line, grid } =
+            module.parameters::<Params>((rank, places));
+        let fold = match places {
+            Some(()) => extreme(op == ScanOp::Min, dtype, &x, &y),
+            None => fold::fold(kind, dtype, &x, &y, hardware),
+        };
         module.add(&library::called(&fold.text, hardware));
         module.add(&fold.text);
         let (own, ..) = lines::own(grouped);
-        let load = x.load(&format!("at + i * {x_stride}"));
-        let store = y.store_one(&format!("place_of + i * {y_stride}"), "finish(s, 1u)");
+        let load = x.load(&format!("at + i * {}", x_line.stride));
+        let mut store = y.store_one(&format!("y_at + i * {}", y_line.stride), "finish(s, 1u)");
+        let mut starts = format!("var at = {};\nvar y_at = {};\n", x_line.start, y_line.start);
+        let mut positions = vec!["at", "y_at"];
+        if let (Some(indices), Some(line)) = (&indices, &i_line) {
+            let index = indices.from_u32("s.index");
+            store.push_str(&indices.store_one(&format!("i_at + i * {}", line.stride), &index));
+            starts.push_str(&format!("var i_at = {};\n", line.start));
+            positions.push("i_at");
+        }
         let text = match grouped {
             false => format!(
                 "var s = empty();
@@ -120,10 +155,8 @@ impl Scan {
         let body = format!(
             "let row = {own};
             if row >= {count} {{ return; }}
-            var at = {x_start};
-            var place_of = {y_start};
-            {}\n{text}",
-            grid.positions("row", &["at", "place_of"])
+            {starts}{}\n{text}",
+            grid.positions("row", &positions)
         );
         module.finish([WORKGROUP, 1, 1], &body)
     }

@@ -1,8 +1,8 @@
 //! Sort of lines longer than workgroup memory: keys and indices are in scratch memory, several lines at once. Workgroups sort
 //! chunks; then each step of the merge network is a launch, until compared elements are in one chunk again.
 
-use super::super::lines::Lines;
-use super::{CHUNK, LineParams, exchange, key, key_bytes};
+use super::super::lines::{LineParams, Lines};
+use super::{CHUNK, exchange, key, key_bytes};
 use crate::Hardware;
 use crate::family::{Plan, StepBuilder};
 use crate::library::Order;

@@ -10,7 +10,6 @@ use super::lines::Lines;
 use crate::family::{Kernels, Plan};
 use crate::library::Order;
 use crate::plan::Request;
-use crate::plan::parameters::parameters;
 use crate::splitting::{SplitPlan, axes};
 use crate::table::{Row, row, sets};
 use rustorch_core::{DType, Decline, Op, OpKind, OpType, Sort as SortParameters, TopK};
@@ -31,14 +30,6 @@ pub const ROWS: &[Row] =
             _ => Ok(()),
         }
     })];
-
-parameters! {
-    /// Where the elements of lines begin, and how far apart they are.
-    struct LineParams() {
-        start: u32,
-        stride: usize,
-    }
-}
 
 impl Kernels for SortParameters {
     fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {

@@ -1,7 +1,7 @@
 //! Sort of short lines: a workgroup per line, in workgroup memory.
 
-use super::super::lines::Lines;
-use super::{LineParams, exchange, key};
+use super::super::lines::{LineParams, Lines};
+use super::{exchange, key};
 use crate::Hardware;
 use crate::family::{Plan, StepBuilder};
 use crate::library::Order;

@@ -7,7 +7,6 @@ use super::{Gradient, Recording, Rule, if_needed, nothing};
 use crate::Tensor;
 use crate::autograd::context::{Context, Grads};
 use crate::autograd::saved::{Saves, Which};
-use crate::cumulative::last_extremes;
 use rustorch_core::{Reduce, ReduceOp, Result, Scan, ScanOp, Shape};
 
 /// A reduction with what its gradients need.
@@ -132,9 +131,8 @@ impl Rule for Scan {
     fn saves(&self, recording: &Recording<'_>) -> Saves {
         match self.op {
             ScanOp::Sum => nothing(),
-            ScanOp::Prod | ScanOp::Max | ScanOp::Min => {
-                if_needed(recording, &[(0, &[Which::Arg(0), Which::Result(0)])])
-            }
+            ScanOp::Prod => if_needed(recording, &[(0, &[Which::Arg(0), Which::Result(0)])]),
+            ScanOp::Max | ScanOp::Min => if_needed(recording, &[(0, &[Which::Result(1)])]),
         }
     }
 
@@ -147,11 +145,7 @@ impl Rule for Scan {
             match self.op {
                 ScanOp::Sum => reversed_cumsum(grad, self.axis),
                 ScanOp::Prod => cumprod(grad, cx.arg(0)?, cx.result(0)?, self.axis),
-                // Of equals the last, as PyTorch does.
-                ScanOp::Max | ScanOp::Min => {
-                    let places = last_extremes(cx.arg(0)?, cx.result(0)?, self.axis)?;
-                    added_at(cx.input(0), self.axis, &places, grad)
-                }
+                ScanOp::Max | ScanOp::Min => added_at(cx.input(0), self.axis, cx.result(1)?, grad),
             }
         })
     }
