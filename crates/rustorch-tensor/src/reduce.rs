@@ -250,13 +250,17 @@ impl Tensor {
         }
         let dim = axis as isize;
         let mut x = match (prepend, append) {
-            (None, None) => self.copy()?,
+            (None, None) => self.clone(),
             _ => {
                 let parts: Vec<&Tensor> = prepend.into_iter().chain([self]).chain(append).collect();
                 Tensor::cat(&parts, dim)?
             }
         };
-        for _ in 0..n.min(x.dims()[axis]) {
+        let times = n.min(x.dims()[axis]);
+        if times == 0 {
+            return x.copy();
+        }
+        for _ in 0..times {
             let len = x.dims()[axis] - 1;
             let (next, this) = (x.narrow(dim, 1, len)?, x.narrow(dim, 0, len)?);
             x = if x.dtype() == DType::Bool { next.ne(&this)? } else { next.sub(&this)? };
