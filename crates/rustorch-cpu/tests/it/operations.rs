@@ -45,6 +45,63 @@ fn pairs_in_every_layout() {
     }
 }
 
+/// Each operation on floats with one element for each row, on either side: as plain loops have it, and of 16 bits rounded once.
+#[test]
+fn scalars_of_rows() {
+    fn check<T: Element>(narrow: fn(f32) -> T, wide: fn(T) -> f64) {
+        let (m, n) = (40, 75);
+        let mut x = noise(1, m * n);
+        (x[3], x[80]) = (f32::NAN, f32::INFINITY);
+        let mut scalars = noise(2, m);
+        (scalars[5], scalars[6]) = (f32::NAN, 0.0);
+        let [x, scalars] = [x, scalars].map(|x| x.into_iter().map(narrow).collect::<Vec<T>>());
+        let matrix = Tensor::new(&[m, n], &x);
+        let column = Tensor::new(&[m, 1], &scalars);
+        let row = Tensor::new(&[n], &x[..n]);
+        let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
+        type Function<'f> = &'f dyn Fn(f64, f64) -> f64;
+        let ops: [(BinaryOp, Function<'_>); 6] = [
+            (BinaryOp::Add, &|a, b| a + b),
+            (BinaryOp::Sub, &|a, b| a - b),
+            (BinaryOp::Mul, &|a, b| a * b),
+            (BinaryOp::Div, &|a, b| a / b),
+            (BinaryOp::Maximum, &larger),
+            (BinaryOp::Minimum, &|a, b| -larger(-a, -b)),
+        ];
+        for (op, f) in ops {
+            for (name, left, right) in
+                [("right", &matrix, &column), ("left", &column, &matrix), ("outer", &column, &row)]
+            {
+                let found = run1::<T>(&Op::Binary(op), &[left, right]);
+                let spread = |t: &Tensor| -> Vec<f64> {
+                    let (values, dims) = (t.values::<T>(), t.layout.dims());
+                    let strides = if dims == [m, n] {
+                        [n, 1]
+                    } else if dims == [n] {
+                        [0, 1]
+                    } else {
+                        [1, 0]
+                    };
+                    (0..m * n).map(|i| wide(values[i / n * strides[0] + i % n * strides[1]])).collect()
+                };
+                let pairs = spread(left).into_iter().zip(spread(right));
+                for (i, (found, (a, b))) in found.into_iter().zip(pairs).enumerate() {
+                    let want = f(a, b);
+                    // Rounding to single precision in between changes nothing, for these operations.
+                    let want = if T::DTYPE == DType::F64 { want } else { wide(narrow(want as f32)) };
+                    let found = wide(found);
+                    let equal = found == want || found.is_nan() && want.is_nan();
+                    assert!(equal, "{op:?} {name} {i}: {found}, not {want}");
+                }
+            }
+        }
+    }
+    check::<f32>(|x| x, f64::from);
+    check::<f64>(f64::from, |x| x);
+    check::<f16>(f16::from_f32, f16::to_f64);
+    check::<bf16>(bf16::from_f32, bf16::to_f64);
+}
+
 #[test]
 fn integers_and_floats_divide_as_pytorch() {
     // torch.floor_divide, torch.remainder

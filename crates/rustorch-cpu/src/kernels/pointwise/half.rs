@@ -1,6 +1,7 @@
 //! Pointwise functions of the 16-bit floats, through `f32`.
 
 use super::real;
+use crate::kernels::strided::Side;
 use crate::math::Half;
 use rustorch_core::{BinaryOp, CompareOp, UnaryOp};
 
@@ -16,6 +17,12 @@ pub(super) fn binary<T: Half>(op: BinaryOp, a: &[T], b: &[T], out: &mut [T]) -> 
         real::binary(op, a, b, out);
     });
     true
+}
+
+pub(super) fn scalar<T: Half>(op: BinaryOp, side: Side, scalar: T, x: &[T], out: &mut [T]) {
+    let mut wide = [0.0];
+    T::widen_all(&[scalar], &mut wide);
+    map(x, out, |x, out| real::scalar(op, side, wide[0], x, out));
 }
 
 pub(super) fn compare<T: Half>(op: CompareOp, a: &[T], b: &[T], out: &mut [bool]) {

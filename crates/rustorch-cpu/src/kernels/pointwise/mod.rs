@@ -16,7 +16,7 @@ pub(super) use cast::{cast, decode_run};
 pub(super) use fused::fused;
 pub(super) use select::{clamp, gate, select};
 
-use super::strided::{map1, map2, unreachable_memory};
+use super::strided::{Side, for_scalar_rows, map1, map2, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::Real;
 use crate::simd::{self, Level, Task};
@@ -42,6 +42,12 @@ pub(crate) trait Pointwise: Element {
     fn property(op: UnaryOp, x: &[Self], out: &mut [bool]);
 }
 
+/// Elements whose arithmetic has kernels for a scalar.
+trait WithScalar: Element {
+    /// A binary op of [`has_scalar`] with a scalar on one side.
+    fn scalar(op: BinaryOp, side: Side, scalar: Self, x: &[Self], out: &mut [Self]);
+}
+
 /// The elements that make a thread worth its while.
 fn unary_grain(op: UnaryOp) -> usize {
     use UnaryOp::*;
@@ -58,6 +64,13 @@ fn binary_grain(op: BinaryOp) -> usize {
         BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::FloorDiv | BinaryOp::Remainder => LONG_GRAIN,
         _ => GRAIN,
     }
+}
+
+/// Whether there is a kernel for rows of floats with a scalar: of those whose time is that of memory, which a buffer full of the scalar would
+/// take as well.
+fn has_scalar(op: BinaryOp) -> bool {
+    use BinaryOp::*;
+    matches!(op, Add | Sub | Mul | Div | Maximum | Minimum)
 }
 
 pub(super) fn unary(
@@ -91,6 +104,15 @@ pub(super) fn binary(
 ) -> Result<(), Fault> {
     let grain = binary_grain(op);
     let divided = AtomicBool::new(true);
+    if has_scalar(op) {
+        let done = dispatch_dtype!(a.dtype(), float, T => {
+            let each = |side, scalar: T, x: &[T], out: &mut [T]| T::scalar(op, side, scalar, x, out);
+            for_scalar_rows(pool, out, [a, b], grain, &each)?
+        }, _ => false);
+        if done {
+            return Ok(());
+        }
+    }
     dispatch_dtype!(a.dtype(), all, T => {
         map2(pool, out, (a, b), grain, &|a: &[T], b: &[T], out: &mut [T]| {
             if !T::binary(op, a, b, out) {
@@ -226,3 +248,16 @@ implement!(real: f32, f64);
 implement!(integer: u8, i8, i16, i32, u32, i64);
 implement!(half: f16, bf16);
 implement!(complex: C64, C128);
+
+macro_rules! with_scalar {
+    ($module:ident: $($t:ty),*) => {$(
+        impl WithScalar for $t {
+            fn scalar(op: BinaryOp, side: Side, scalar: $t, x: &[$t], out: &mut [$t]) {
+                $module::scalar(op, side, scalar, x, out);
+            }
+        }
+    )*};
+}
+
+with_scalar!(real: f32, f64);
+with_scalar!(half: f16, bf16);

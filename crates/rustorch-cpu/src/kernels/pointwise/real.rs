@@ -1,6 +1,7 @@
 //! Pointwise functions of `f32` and `f64`.
 
 use super::{Ordered, each, has};
+use crate::kernels::strided::Side;
 use crate::math::Real;
 use crate::simd::{self, Level, Task};
 use rustorch_core::{BinaryOp, CompareOp, UnaryOp};
@@ -12,6 +13,10 @@ pub(super) fn unary<T: Real>(op: UnaryOp, x: &[T], out: &mut [T]) {
 pub(super) fn binary<T: Real>(op: BinaryOp, a: &[T], b: &[T], out: &mut [T]) -> bool {
     simd::run(Binary(op, a, b, out));
     true
+}
+
+pub(super) fn scalar<T: Real>(op: BinaryOp, side: Side, scalar: T, x: &[T], out: &mut [T]) {
+    simd::run(Scalar { op, side, scalar, x, out });
 }
 
 pub(super) fn compare<T: Real>(op: CompareOp, a: &[T], b: &[T], out: &mut [bool]) {
@@ -125,6 +130,43 @@ impl<T: Real> Task for Binary<'_, T> {
             BitwiseAnd | BitwiseOr | BitwiseXor | ShiftLeft | ShiftRight => {
                 unreachable!("{} is not inferred for floats", op.name())
             }
+        }
+    }
+}
+
+/// A binary op one operand of which is a scalar.
+struct Scalar<'a, T> {
+    op: BinaryOp,
+    side: Side,
+    scalar: T,
+    x: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> Task for Scalar<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        use BinaryOp::*;
+        match self.op {
+            Add => self.each(|a, b| a + b),
+            Sub => self.each(|a, b| a - b),
+            Mul => self.each(|a, b| a * b),
+            Div => self.each(|a, b| a / b),
+            Maximum => self.each(|a, b| a.larger(b)),
+            Minimum => self.each(|a, b| a.smaller(b)),
+            op => unreachable!("{} has no kernel for scalars", op.name()),
+        }
+    }
+}
+
+impl<T: Real> Scalar<'_, T> {
+    #[inline(always)]
+    fn each(self, f: impl Fn(T, T) -> T) {
+        let Scalar { side, scalar, x, out, .. } = self;
+        match side {
+            Side::Left => each!(out, x in x => f(scalar, x)),
+            Side::Right => each!(out, x in x => f(x, scalar)),
         }
     }
 }
