@@ -133,6 +133,9 @@ impl Tensor {
 
     /// log(eᵃ + eᵇ), without overflow in between; also of complex numbers.
     ///
+    /// It is the larger operand and log(1 + e^−|a−b|), each rounded: where these nearly cancel, since eᵃ + eᵇ is nearly 1, the error is that of
+    /// numbers up to log 2, as PyTorch's is, and not relative to the result.
+    ///
     /// ```
     /// # use rustorch_tensor::Tensor;
     /// let x = Tensor::new([1000.0f32, f32::NEG_INFINITY])?;
