@@ -1,7 +1,7 @@
 //! Sampling at points of a grid.
 
 use super::expect_float;
-use rustorch_tensor::{DType, Error, Result, Tensor, fuse};
+use rustorch_tensor::{DType, Error, Expr, Result, Tensor, fuse};
 
 /// How [`grid_sample`] computes a value between elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -105,11 +105,7 @@ struct Taps {
 impl Taps {
     /// Elements at whole coordinates along a dimension of a length.
     fn new(at: &Tensor, size: usize, weight: Tensor) -> Result<Taps> {
-        let last = (size - 1) as f64;
-        let index = fuse(|[at]| {
-            let inside = at.ge(0.0).logical_and(at.le(last));
-            inside.where_cond(at, -1.0).to_dtype(DType::I32)
-        })?;
+        let index = fuse(|[at]| index(at, size))?;
         Ok(Taps { index: index.apply(&[&at.detach()])?, weight })
     }
 
@@ -124,6 +120,12 @@ impl Taps {
         let weight = self.weight.unsqueeze(2)?.mul(&next.weight.unsqueeze(1)?)?;
         Ok(Taps { index: index.flatten(1, 2)?, weight: weight.flatten(1, 2)? })
     }
+}
+
+/// The index of a whole coordinate along a dimension of a length; −1 outside.
+fn index(at: Expr<'_>, size: usize) -> Expr<'_> {
+    let inside = at.ge(0.0).logical_and(at.le((size - 1) as f64));
+    inside.where_cond(at, -1.0).to_dtype(DType::I32)
 }
 
 /// The elements along a dimension that count at each point: of coordinates `[batch, 1, points]`.
@@ -147,11 +149,13 @@ fn taps(grid: &Tensor, size: usize, options: GridSampleOptions) -> Result<Taps> 
         }
         GridSampleMode::Linear => {
             let at = padded(&at, size, options)?;
-            let low = at.detach().floor()?;
-            let places = low.add(&each(&[0.0, 1.0])?)?;
+            let index = fuse(|[at, step]| index(at.floor() + step, size))?;
             // One less the distance from the lower one, and that distance.
-            let weight = fuse(|[at, low, start, slope]| (at - low) * slope + start)?;
-            Taps::new(&places, size, weight.apply(&[&at, &low, &each(&[1.0, 0.0])?, &each(&[-1.0, 1.0])?])?)
+            let weight = fuse(|[at, start, slope]| (at - at.floor()) * slope + start)?;
+            Ok(Taps {
+                index: index.apply(&[&at.detach(), &each(&[0.0, 1.0])?])?,
+                weight: weight.apply(&[&at, &each(&[1.0, 0.0])?, &each(&[-1.0, 1.0])?])?,
+            })
         }
         GridSampleMode::Bicubic => {
             let low = at.detach().floor()?;
