@@ -62,6 +62,7 @@ pub(crate) trait Arithmetic: Sized + 'static {
     const ADDS: bool = false;
 
     /// Whether elements of the left operand are rounded to the right one's dtype.
+    #[cfg(target_arch = "x86_64")]
     const ROUNDS_ROWS: bool = false;
 
     /// What stood in the result as the beginning of a sum.
@@ -218,6 +219,7 @@ macro_rules! half {
             type X = f32;
             type W = $ty;
             type E = f32;
+            #[cfg(target_arch = "x86_64")]
             const ROUNDS_ROWS: bool = true;
 
             #[inline(always)]

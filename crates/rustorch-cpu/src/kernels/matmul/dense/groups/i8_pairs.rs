@@ -1,6 +1,7 @@
 //! Pairs of `i8` as halves of words, for CPUs that do not multiply bytes.
 
 use super::{COLUMNS, Group};
+#[cfg(target_arch = "x86_64")]
 use crate::Isa;
 
 /// Pairs of `i8`, summed in `i32`.

@@ -10,7 +10,7 @@ mod x86;
 
 pub(super) use i8_pairs::I8Pairs;
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::{Bf16Pairs, I8Quads};
+pub(super) use x86::{Bf16Pairs, I8Quads, fits};
 
 use super::Same;
 use super::gemm::{with_packed, with_scratch};
@@ -22,9 +22,6 @@ use crate::{Isa, ThreadPool};
 use rustorch_core::Element;
 use std::ops::Range;
 
-/// Rows and columns from which on it pays to pack both operands.
-const FEWEST_ROWS: usize = 24;
-const FEWEST_COLUMNS: usize = 32;
 /// Columns of a tile: two registers of 512 bits.
 const COLUMNS: usize = 32;
 /// Rows of a tile.
@@ -84,11 +81,6 @@ pub(super) trait Group: 'static {
 
     /// A sum, with the bias, as an element.
     fn out(sum: Self::Sum, bias: Option<Self::Out>) -> Self::Out;
-}
-
-/// Whether a matmul is large enough for both operands to be packed.
-pub(super) fn fits<G: Group>(gemm: &GemmArgs) -> bool {
-    gemm.m >= FEWEST_ROWS && gemm.n >= FEWEST_COLUMNS && gemm.k >= G::LEN
 }
 
 /// Runs a matmul.

@@ -3,10 +3,20 @@
 use super::{COLUMNS, Group};
 use crate::Isa;
 use crate::kernels::matmul::dense::{Arithmetic, Half};
+use crate::kernels::matmul::gemm_args::GemmArgs;
 use crate::kernels::pointwise::Pointwise;
 use rustorch_core::bf16;
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
+
+/// Rows and columns from which on it pays to pack both operands.
+const FEWEST_ROWS: usize = 24;
+const FEWEST_COLUMNS: usize = 32;
+
+/// Whether a matmul is large enough for both operands to be packed.
+pub(in super::super) fn fits<G: Group>(gemm: &GemmArgs) -> bool {
+    gemm.m >= FEWEST_ROWS && gemm.n >= FEWEST_COLUMNS && gemm.k >= G::LEN
+}
 
 /// Pairs of `bf16`. Both products of a pair are added to the `f32` sum by one instruction, which takes subnormal numbers for zeros: results
 /// are not the bits of other ways, so that only matmuls whose order of sums is free go this way.
