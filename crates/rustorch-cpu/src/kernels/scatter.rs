@@ -20,7 +20,7 @@ const GRAIN: usize = 1 << 14;
 const MOST_COPIED: usize = 4;
 
 /// `x` with `src` written or added at `index`. Lines along the axis are independent; inside one, sources go in order. Over `x`
-/// itself, nothing but the chosen elements is touched.
+/// itself, nothing but the chosen elements is touched; where lines lie across memory, nothing but their lines.
 pub(super) fn run(
     pool: &ThreadPool,
     axis: usize,
