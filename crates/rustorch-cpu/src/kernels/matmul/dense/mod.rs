@@ -2,7 +2,7 @@
 //!
 //! Operands are packed, converted on the way, into panels in the dtype of accumulation; a kernel keeps a tile of results
 //! in registers. Each result is one chain of multiply-adds over the inner dimension, in order, but those with 16-bit weights on x86-64 (`dots`),
-//! and those of matmuls that need not be batch-invariant: of a vector ([`vector`]), and of `bf16` where the CPU has instructions for pairs ([`groups`]).
+//! and those of matmuls that need not be batch-invariant: of a vector ([`vector`]), and of `bf16` where the CPU has instructions for pairs ([`vnni`]).
 
 #[cfg(target_arch = "aarch64")]
 mod arm;
@@ -12,12 +12,12 @@ mod direct;
 mod dots;
 mod few_rows;
 mod gemm;
-mod groups;
 mod kernel;
 mod many_rows;
 mod pack;
 mod subtract;
 mod vector;
+mod vnni;
 mod wide_rows;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -39,13 +39,13 @@ use crate::kernels::pointwise::Pointwise;
 use crate::math::Real;
 use crate::{Isa, ThreadPool};
 pub(super) use blocks::run_dequantized;
-#[cfg(target_arch = "x86_64")]
-use groups::{Bf16Pairs, I8Quads};
-use groups::{Group, I8Pairs};
 use rustorch_core::{
     C64, C128, DType, Element, Error, Fault, MatMul, Numerics, UnaryOp, View, ViewMut, bf16, f16,
 };
 use smallvec::SmallVec;
+#[cfg(target_arch = "x86_64")]
+use vnni::{Bf16Pairs, I8Quads};
+use vnni::{Group, I8Pairs};
 
 /// How the operands of a matmul become numbers of one type, and how the result becomes an element.
 pub(crate) trait Arithmetic: Sized + 'static {
@@ -330,20 +330,14 @@ pub(super) fn run(
     }
     #[cfg(target_arch = "x86_64")]
     match dtypes {
-        (DType::BF16, DType::BF16)
-            if !op.batch_invariant && groups::fits::<Bf16Pairs>(gemm) && Bf16Pairs::exist() =>
-        {
-            let operands = [address::<bf16>(&args[0])?, address::<bf16>(&args[1])?];
-            return run_groups::<Bf16Pairs>(pool, op.activation, gemm, operands, args.get(2), out);
+        (DType::BF16, DType::BF16) if !op.batch_invariant && Bf16Pairs::fit(gemm) => {
+            return run_vnni::<Bf16Pairs>(pool, op.activation, gemm, args, out);
         }
-        (DType::I8, DType::I8) if groups::fits::<I8Quads<i8>>(gemm) && I8Quads::<i8>::exist() => {
-            let operands = [address::<i8>(&args[0])?, address::<i8>(&args[1])?];
-            return run_groups::<I8Quads<i8>>(pool, op.activation, gemm, operands, args.get(2), out);
+        (DType::I8, DType::I8) if I8Quads::<i8, i8>::fit(gemm) => {
+            return run_vnni::<I8Quads<i8, i8>>(pool, op.activation, gemm, args, out);
         }
-        (DType::U8, DType::U8) if groups::fits::<I8Quads<u8>>(gemm) && I8Quads::<u8>::exist() => {
-            // The low bits of sums do not depend on signs.
-            let operands = [address::<u8>(&args[0])?.cast(), address::<u8>(&args[1])?.cast()];
-            return run_groups::<I8Quads<u8>>(pool, op.activation, gemm, operands, args.get(2), out);
+        (DType::U8, DType::U8) if I8Quads::<u8, u8>::fit(gemm) => {
+            return run_vnni::<I8Quads<u8, u8>>(pool, op.activation, gemm, args, out);
         }
         _ => {}
     }
@@ -365,26 +359,25 @@ pub(super) fn run_int_mm(pool: &ThreadPool, args: &[View<'_>], out: &mut ViewMut
     if gemm.is_empty() {
         return Ok(());
     }
-    let operands = [address::<i8>(&args[0])?, address::<i8>(&args[1])?];
     #[cfg(target_arch = "x86_64")]
-    if I8Quads::<i32>::exist() {
-        return run_groups::<I8Quads<i32>>(pool, None, &gemm, operands, None, out);
+    if I8Quads::<i8, i32>::exist() {
+        return run_vnni::<I8Quads<i8, i32>>(pool, None, &gemm, args, out);
     }
-    run_groups::<I8Pairs>(pool, None, &gemm, operands, None, out)
+    run_vnni::<I8Pairs>(pool, None, &gemm, args, out)
 }
 
-/// Matmuls by instructions for groups of values, which the CPU has.
-fn run_groups<G: Group>(
+/// Matmuls by dot product instructions, which the CPU has.
+fn run_vnni<G: Group>(
     pool: &ThreadPool,
     activation: Option<UnaryOp>,
     gemm: &GemmArgs,
-    operands: [*const G::X; 2],
-    bias: Option<&View<'_>>,
+    args: &[View<'_>],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    let target = Target::<G::Out>::new(out, bias, activation)?;
+    let operands = [address::<G::X>(&args[0])?, address::<G::X>(&args[1])?];
+    let target = Target::<G::Out>::new(out, args.get(2), activation)?;
     // SAFETY: the operands' views are valid; the result is this matmul's; the caller asked for the instructions.
-    unsafe { groups::run::<G>(pool, gemm, operands, &target) };
+    unsafe { vnni::run::<G>(pool, gemm, operands, &target) };
     Ok(())
 }
 

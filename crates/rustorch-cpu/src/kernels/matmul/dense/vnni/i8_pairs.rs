@@ -20,11 +20,6 @@ impl Group for I8Pairs {
         half(values[0]) | half(values.get(1).copied().unwrap_or(0)) << 16
     }
 
-    unsafe fn begin(_words: usize, _columns: *const u32, to: *mut i32) {
-        // SAFETY: this function's contract.
-        unsafe { to.write_bytes(0, COLUMNS) };
-    }
-
     unsafe fn tile<const H: usize>(
         words: usize,
         x: *const u32,

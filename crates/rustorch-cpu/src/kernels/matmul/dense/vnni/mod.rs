@@ -1,8 +1,9 @@
-//! Matmuls by instructions that multiply groups of narrow values and add the products to one sum of 32 bits: pairs of `bf16`
-//! (`vdpbf16ps`), quads of `i8` (`vpdpbusd`), pairs of `i16` (`vpmaddwd`). They have two or four times the rate of those for `f32`.
+//! Matmuls by dot product instructions, which multiply groups of narrow values and add the products to one sum of 32 bits: pairs of `bf16`
+//! (`vdpbf16ps`), quads of `i8` (VNNI: `vpdpbusd`), pairs of `i16` (`vpmaddwd`). They have two or four times the rate of those for `f32`.
+//! Operands are packed in what oneDNN and PyTorch call the VNNI layout: the values of a group are the bytes or halves of a word of 32 bits.
 //!
 //! A block of the right operand is packed by all threads and stays in the second-level cache; stacks of rows are packed by the thread that
-//! multiplies them, as in [`many_rows`](super::many_rows). The values of a group are the bytes or halves of a word of 32 bits.
+//! multiplies them, as in [`many_rows`](super::many_rows).
 
 mod i8_pairs;
 #[cfg(target_arch = "x86_64")]
@@ -10,10 +11,11 @@ mod x86;
 
 pub(super) use i8_pairs::I8Pairs;
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::{Bf16Pairs, I8Quads, fits};
+pub(super) use x86::{Bf16Pairs, I8Quads};
 
 use super::Same;
 use super::gemm::{with_packed, with_scratch};
+use super::kernel::Scalar;
 use super::pack::{pack_columns, pack_rows};
 use crate::kernels::matmul::gemm_args::{GemmArgs, Target};
 use crate::kernels::matmul::rows::{GemmOutput, Parts};
@@ -38,8 +40,8 @@ pub(super) trait Group: 'static {
     type X: Element;
     /// Elements of the result.
     type Out: Pointwise;
-    /// Sums, of 32 bits.
-    type Sum: Copy;
+    /// Sums: `f32` or `i32`.
+    type Sum: Scalar;
     /// Values in a word.
     const LEN: usize;
     /// Whether the bytes of a word are those of its values in memory.
@@ -57,11 +59,14 @@ pub(super) trait Group: 'static {
         false
     }
 
-    /// Writes what the sums of each of [`COLUMNS`] packed columns begin with.
+    /// Writes what the sums of each of [`COLUMNS`] packed columns begin with: zero.
     ///
     /// # Safety
     /// There are so many lines of columns, and room for the sums; the CPU has the instructions of the group.
-    unsafe fn begin(words: usize, columns: *const u32, to: *mut Self::Sum);
+    unsafe fn begin(_words: usize, _columns: *const u32, to: *mut Self::Sum) {
+        // SAFETY: this function's contract; numbers, for which bytes of zero are zero.
+        unsafe { to.write_bytes(0, COLUMNS) };
+    }
 
     /// What becomes of the packed words of rows.
     fn rows(_words: &mut [u32]) {}
