@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 14;
-/// How many elements of lines across memory are copied for each index at most.
-const MOST_COPIED: usize = 4;
 
 /// Rows of a table.
 pub(super) fn embedding(
@@ -160,7 +158,7 @@ fn gather_by<I: Element + Into<i64>>(
             return Ok(());
         }
         let n = index.layout().dims().get(axis).copied().unwrap_or(1);
-        if step != 1 && gather_across::<T, I>(pool, axis, &part, (&chosen, &starts, step), out)? {
+        if step != 1 && gather_blocks::<T, I>(pool, axis, &part, (&chosen, &starts, step), out)? {
             return Ok(());
         }
         strided::for_rows(pool, &part, out, axis, n, &|i, x: &[T], out: &mut [T]| {
@@ -179,10 +177,9 @@ fn gather_by<I: Element + Into<i64>>(
     }, _ => Err(unreachable_memory()))
 }
 
-/// [`gather`] along lines across memory, by blocks of them that are copied: indices, that are below the length of a line, by where each line's
-/// start, and from one of them to the next. `false`, and nothing is done, where few lines are beside each other, or have many elements
-/// for each index.
-fn gather_across<T: Element, I: Element + Into<i64>>(
+/// [`gather`] by blocks of adjacent lines, which are copied. Indices, each below the length of a line, come with where those of each line start,
+/// and the distance from one of a line to the next. `false`, and nothing is done, where there are no [such blocks](Blocks::of).
+fn gather_blocks<T: Element, I: Element + Into<i64>>(
     pool: &ThreadPool,
     axis: usize,
     x: &View<'_>,
@@ -191,9 +188,7 @@ fn gather_across<T: Element, I: Element + Into<i64>>(
 ) -> Result<bool, Fault> {
     let (source, target) = (Rows::<T>::new(x, axis)?, RowsMut::<T>::new(out, axis)?);
     let n = target.len();
-    let Some(blocks) = Blocks::of(&source, &target).filter(|_| source.len() <= MOST_COPIED * n) else {
-        return Ok(false);
-    };
+    let Some(blocks) = Blocks::of(&source, &target, source.len(), n) else { return Ok(false) };
     let (len, pitch) = (source.len(), blocks.pitch());
     pool.ranges(blocks.count(), (GRAIN / (n * blocks.width())).max(1), |range| {
         let mut block = Vec::new();
@@ -203,7 +198,7 @@ fn gather_across<T: Element, I: Element + Into<i64>>(
                 copy[..lines].copy_from_slice(source.across(i, lines, k));
             }
             for k in 0..n {
-                // The indices of lines beside each other are contiguous, as they are packed.
+                // Indices are packed, so that those of adjacent lines are contiguous.
                 let chosen = &chosen[starts[i] + k * step..][..lines];
                 // SAFETY: each line of the output belongs to one range, and is written whole.
                 let out = unsafe { target.across(i, lines, k) };

@@ -16,11 +16,9 @@ use std::slice::Iter;
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 14;
-/// How many elements are copied for each source at most.
-const MOST_COPIED: usize = 4;
 
 /// `x` with `src` written or added at `index`. Lines along the axis are independent; inside one, sources go in order. Over `x`
-/// itself, nothing but the chosen elements is touched; where lines lie across memory, nothing but their lines.
+/// itself, nothing but the chosen elements is touched; where lines are strided, nothing but their lines.
 pub(super) fn run(
     pool: &ThreadPool,
     axis: usize,
@@ -183,22 +181,25 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
         out: &mut ViewMut<'_>,
         f: impl Fn(T, T) -> T + Copy + Sync,
     ) -> Result<(), Fault> {
-        let shared = self.starts.len() == 1;
-        if !shared && self.step == 1 {
+        if self.starts.len() != 1 {
             let (source, mut place) = (strided::part(src, &self.from), strided::part_mut(out, &self.to));
             let (source, target) = (Rows::<T>::new(&source, axis)?, RowsMut::<T>::new(&mut place, axis)?);
-            pool.ranges(source.count(), (GRAIN / self.n).max(1), |range| {
-                let mut gathered = Vec::new();
-                for i in range {
-                    let places = &self.chosen[self.starts[i]..][..self.n];
-                    // SAFETY: each line belongs to one range, and holds the elements of `x`.
-                    unsafe { target.update_all(i, places, source.row(i, &mut gathered), f) };
-                }
-            });
-            return Ok(());
-        }
-        if !shared && self.change_across(pool, axis, src, out, f)? {
-            return Ok(());
+            if self.step == 1 {
+                pool.ranges(source.count(), (GRAIN / self.n).max(1), |range| {
+                    let mut gathered = Vec::new();
+                    for i in range {
+                        let changes = self.chosen[self.starts[i]..].iter().zip(source.row(i, &mut gathered));
+                        let changes = changes.map(|(&place, &value)| (place.into() as usize, value));
+                        // SAFETY: each line belongs to one range, and holds the elements of `x`.
+                        unsafe { target.update(i, changes, f) };
+                    }
+                });
+                return Ok(());
+            }
+            if let Some(blocks) = Blocks::of(&source, &target, target.len(), self.n) {
+                self.change_blocks(pool, &blocks, &source, &target, f);
+                return Ok(());
+            }
         }
         self.each(
             pool,
@@ -214,22 +215,15 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
         )
     }
 
-    /// [`change`](Self::change) for lines across memory, by blocks of them that are copied. `false`, and nothing is done, where few lines are
-    /// beside each other, or have many elements for each source.
-    fn change_across<T: Element>(
+    /// [`change`](Self::change) by blocks of adjacent lines, which are copied.
+    fn change_blocks<T: Element>(
         &self,
         pool: &ThreadPool,
-        axis: usize,
-        src: &View<'_>,
-        out: &mut ViewMut<'_>,
+        blocks: &Blocks,
+        source: &Rows<'_, T>,
+        target: &RowsMut<'_, T>,
         f: impl Fn(T, T) -> T + Copy + Sync,
-    ) -> Result<bool, Fault> {
-        let (source, mut place) = (strided::part(src, &self.from), strided::part_mut(out, &self.to));
-        let (source, target) = (Rows::<T>::new(&source, axis)?, RowsMut::<T>::new(&mut place, axis)?);
-        let Some(blocks) = Blocks::of(&source, &target).filter(|_| target.len() <= MOST_COPIED * self.n)
-        else {
-            return Ok(false);
-        };
+    ) {
         let (len, pitch) = (target.len(), blocks.pitch());
         pool.ranges(blocks.count(), (GRAIN / (self.n * blocks.width())).max(1), |range| {
             let mut block = Vec::new();
@@ -241,7 +235,7 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
                     old[..lines].copy_from_slice(row(k));
                 }
                 for k in 0..self.n {
-                    // The indices of lines beside each other are contiguous, as they are packed.
+                    // Indices are packed, so that those of adjacent lines are contiguous.
                     let places = &self.chosen[self.starts[i] + k * self.step..][..lines];
                     let changes = places.iter().zip(source.across(i, lines, k)).enumerate();
                     for (j, (&place, &value)) in changes {
@@ -254,7 +248,6 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
                 }
             }
         });
-        Ok(true)
     }
 
     /// Calls a function for every line of the target, with its number and the sources by the places to which they go; and

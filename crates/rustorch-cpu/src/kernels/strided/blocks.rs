@@ -1,4 +1,4 @@
-//! Lines across memory, which lie beside each other, by blocks that fit into a cache nearby.
+//! Adjacent lines whose elements are strided, by blocks that fit into the second-level cache.
 
 use super::rows::{Rows, RowsMut};
 use rustorch_core::Element;
@@ -6,32 +6,40 @@ use rustorch_core::Element;
 /// The fewest lines of a block, and the bytes of its elements at most: part of a second-level cache.
 const NARROW: usize = 16;
 const NEAR: usize = 256 << 10;
+/// How many elements of a line are copied for each access at most.
+const MOST_COPIED: usize = 4;
 
 /// How lines are divided into blocks.
 pub(crate) struct Blocks {
     lines: usize,
-    /// Lines that lie beside each other, from a multiple of that number on.
-    beside: usize,
+    /// How many of them are adjacent.
+    adjacent: usize,
     /// Lines of a block.
     width: usize,
 }
 
 impl Blocks {
-    /// Of lines that lie beside each other in two views; none where these are few.
-    pub(crate) fn of<T: Element>(from: &Rows<'_, T>, to: &RowsMut<'_, T>) -> Option<Blocks> {
+    /// Blocks to copy, of lines of `len` elements, each of which has so many accesses by index; none where few lines are adjacent in both views,
+    /// or copies take longer than the accesses.
+    pub(crate) fn of<T: Element>(
+        from: &Rows<'_, T>,
+        to: &RowsMut<'_, T>,
+        len: usize,
+        accesses: usize,
+    ) -> Option<Blocks> {
         // Their shapes agree but along the axis.
-        let beside = from.beside().min(to.beside());
+        let adjacent = from.adjacent().min(to.adjacent());
         let lines = from.count().min(to.count());
-        if beside < NARROW || !lines.is_multiple_of(beside) {
+        if adjacent < NARROW || !lines.is_multiple_of(adjacent) || len > MOST_COPIED * accesses {
             return None;
         }
-        let width = (NEAR / (from.len().max(to.len()).max(1) * size_of::<T>())).clamp(NARROW, beside);
-        Some(Blocks { lines, beside, width })
+        let width = (NEAR / (len.max(1) * size_of::<T>())).clamp(NARROW, adjacent);
+        Some(Blocks { lines, adjacent, width })
     }
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.lines / self.beside * self.beside.div_ceil(self.width)
+        self.lines / self.adjacent * self.adjacent.div_ceil(self.width)
     }
 
     /// Lines of a block at most.
@@ -46,8 +54,8 @@ impl Blocks {
 
     /// The first line of a block, and how many it has.
     pub(crate) fn get(&self, block: usize) -> (usize, usize) {
-        let of_run = self.beside.div_ceil(self.width);
+        let of_run = self.adjacent.div_ceil(self.width);
         let within = block % of_run * self.width;
-        (block / of_run * self.beside + within, self.width.min(self.beside - within))
+        (block / of_run * self.adjacent + within, self.width.min(self.adjacent - within))
     }
 }

@@ -71,28 +71,25 @@ impl Lines {
         self.len + LINE / size_of::<T>()
     }
 
-    /// How many lines from a multiple of that number on have their elements of one index contiguous: one, if lines lie along memory.
-    fn beside(&self) -> usize {
+    /// How many lines are adjacent; see [`Rows::adjacent`].
+    fn adjacent(&self) -> usize {
         match (self.dims.last(), self.strides.last()) {
             (Some(&lines), Some(1)) if self.stride != 1 => lines.max(1),
             _ => 1,
         }
     }
 
-    /// The address of the elements of index `k` of so many lines from number `i` on, which are beside each other.
+    /// The address of the elements of index `k` of so many adjacent lines from number `i` on.
     #[inline]
-    fn across<T>(&self, i: usize, lines: usize, k: usize, beside: usize) -> *mut T {
+    fn across<T>(&self, i: usize, lines: usize, k: usize, adjacent: usize) -> *mut T {
         let inside = k < self.len && i + lines <= self.count();
-        assert!(
-            inside && beside > 1 && i % beside + lines <= beside,
-            "lines that do not lie beside each other"
-        );
+        assert!(inside && adjacent > 1 && i % adjacent + lines <= adjacent, "lines that are not adjacent");
         self.at::<T>(i).wrapping_add(k * self.stride)
     }
 
     /// Whether lines lie across memory, with the elements of several of them contiguous: those are copied together, by whole cache
     /// lines. Longer ones would not stay in a cache.
-    fn are_beside<T>(&self) -> bool {
+    fn are_adjacent<T>(&self) -> bool {
         self.stride != 1
             && self.len > 1
             && self.strides.last() == Some(&1)
@@ -160,20 +157,20 @@ impl<'a, T: Element> Rows<'a, T> {
         self.lines.stride == 1 && !self.aliased
     }
 
-    /// How many lines from a multiple of that number on have their elements of one index contiguous: one, if lines lie along memory, or the
-    /// elements are an output's.
-    pub(crate) fn beside(&self) -> usize {
-        if self.aliased { 1 } else { self.lines.beside() }
+    /// How many lines are adjacent, from a multiple of that number on: their elements of one index are contiguous. One, if the elements of a line
+    /// are, or are an output's.
+    pub(crate) fn adjacent(&self) -> usize {
+        if self.aliased { 1 } else { self.lines.adjacent() }
     }
 
-    /// The elements of index `k` of so many lines from number `i` on, which lie [`beside`](Self::beside) each other.
+    /// The elements of index `k` of so many [`adjacent`](Self::adjacent) lines from number `i` on.
     #[inline]
     pub(crate) fn across(&self, i: usize, lines: usize, k: usize) -> &'a [T] {
-        // SAFETY: contiguous elements of the view, which are not an output's, as several lines are beside each other.
-        unsafe { std::slice::from_raw_parts(self.lines.across(i, lines, k, self.beside()), lines) }
+        // SAFETY: contiguous elements of the view, which are not an output's, as several lines are adjacent.
+        unsafe { std::slice::from_raw_parts(self.lines.across(i, lines, k, self.adjacent()), lines) }
     }
 
-    /// Lines from number `i` on, which lie [beside](Lines::are_beside) each other, copied to `scratch`, a [pitch](Lines::pitch) apart.
+    /// Lines from number `i` on, which are [adjacent](Lines::are_adjacent), copied to `scratch`, a [pitch](Lines::pitch) apart.
     fn pack(&self, i: usize, lines: usize, scratch: &mut Vec<T>) -> *const T {
         let (first, pitch) = (self.lines.at::<T>(i), self.lines.pitch::<T>());
         assert!(i + lines <= self.count(), "lines outside the view");
@@ -261,12 +258,12 @@ impl<'a, T: Element> RowsMut<'a, T> {
         self.lines.len
     }
 
-    /// As [`Rows::beside`].
-    pub(crate) fn beside(&self) -> usize {
-        self.lines.beside()
+    /// As [`Rows::adjacent`].
+    pub(crate) fn adjacent(&self) -> usize {
+        self.lines.adjacent()
     }
 
-    /// The elements of index `k` of so many lines from number `i` on, which lie [`beside`](Self::beside) each other.
+    /// The elements of index `k` of so many [`adjacent`](Self::adjacent) lines from number `i` on.
     ///
     /// # Safety
     /// Nobody else uses these lines meanwhile; the elements are written before they are read, by this or before.
@@ -274,24 +271,7 @@ impl<'a, T: Element> RowsMut<'a, T> {
     #[allow(clippy::mut_from_ref, reason = "exclusion is the caller's contract")]
     pub(crate) unsafe fn across(&self, i: usize, lines: usize, k: usize) -> &mut [T] {
         // SAFETY: contiguous elements of the output, ours alone by the contract.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.across(i, lines, k, self.beside()), lines) }
-    }
-
-    /// Puts `f(old, new)` in the place of elements of line `i` at `places`, one after the other.
-    ///
-    /// # Safety
-    /// The line's elements are initialised, and nobody else uses them meanwhile.
-    #[inline(always)]
-    pub(crate) unsafe fn update_all<I: Copy + Into<i64>, V: Copy>(
-        &self,
-        i: usize,
-        places: &[I],
-        values: &[V],
-        f: impl Fn(T, V) -> T,
-    ) {
-        let changes = places.iter().zip(values).map(|(&place, &value)| (place.into() as usize, value));
-        // SAFETY: this function's contract.
-        unsafe { self.update(i, changes, f) }
+        unsafe { std::slice::from_raw_parts_mut(self.lines.across(i, lines, k, self.adjacent()), lines) }
     }
 
     /// Puts `f(old, new)` in the place of elements of line `i`, given by their index in it, one after the other.
@@ -338,11 +318,11 @@ pub(crate) fn for_rows<T: Element, U: Element>(
     let (xs, outs) = (Rows::<T>::new(x, axis)?, RowsMut::<U>::new(out, axis)?);
     debug_assert_eq!(xs.count(), outs.count());
     let count = xs.count().min(outs.count());
-    let beside = [xs.lines.are_beside::<T>(), outs.lines.are_beside::<U>()];
+    let adjacent = [xs.lines.are_adjacent::<T>(), outs.lines.are_adjacent::<U>()];
     let row = xs.lines.dims.last().copied().unwrap_or(1);
     let size = size_of::<T>().max(size_of::<U>());
     let (least, length) = (LINE / size, xs.lines.len.max(outs.lines.len).max(1));
-    if beside == [false; 2] || row < least {
+    if adjacent == [false; 2] || row < least {
         pool.ranges(count, (1 << 13) / cost.max(1), |range| {
             let (mut gathered, mut scattered) = (Vec::new(), Vec::new());
             for i in range {
@@ -362,8 +342,8 @@ pub(crate) fn for_rows<T: Element, U: Element>(
         for block in range {
             let (first, done) = (block / blocks * row, block % blocks * most);
             let (first, lines) = (first + done, most.min(row - done));
-            let from = beside[0].then(|| xs.pack(first, lines, &mut packed));
-            let to = beside[1].then(|| {
+            let from = adjacent[0].then(|| xs.pack(first, lines, &mut packed));
+            let to = adjacent[1].then(|| {
                 unpacked.reserve(lines * outs.lines.pitch::<U>());
                 unpacked.as_mut_ptr()
             });
