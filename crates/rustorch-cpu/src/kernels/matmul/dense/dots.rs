@@ -60,7 +60,7 @@ trait Lanes {
     /// Values of rows, converted.
     type Row: Copy + Default + Send;
     /// Sixteen sums.
-    type Sums: Copy;
+    type Sums: Sums;
     /// [`STEP`](Self::STEP) values.
     type Values: Copy;
     /// Values that are multiplied at a time.
@@ -70,15 +70,49 @@ trait Lanes {
 
     fn row(x: f32) -> Self::Row;
     /// # Safety
-    /// This function's, as that of all others: the CPU has the instructions, and what is read can be.
-    unsafe fn zero() -> Self::Sums;
+    /// Of this function as of all others: the CPU has the instructions, and what is read can be.
     unsafe fn load_row(from: *const Self::Row) -> Self::Values;
     unsafe fn load<W: Element>(from: *const W) -> Self::Values;
     unsafe fn multiply_add(sums: Self::Sums, x: Self::Values, w: Self::Values) -> Self::Sums;
-    /// Lane `l` of the lower half plus lane `l + 8`.
-    unsafe fn fold(sums: Self::Sums) -> __m256;
     /// [`multiply`] for the instruction set.
     unsafe fn multiply<A: Arithmetic>(rows: &Rows<Self::Row>, columns: [*const A::W; COLUMNS], to: &mut Tile);
+}
+
+/// Sixteen sums, in one register or two.
+trait Sums: Copy {
+    /// # Safety
+    /// Of this function and the other: the CPU has the instructions.
+    unsafe fn zero() -> Self;
+    /// Lane `l` of the lower half plus lane `l + 8`.
+    unsafe fn fold(self) -> __m256;
+}
+
+impl Sums for [__m256; 2] {
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: this function's contract.
+        [unsafe { _mm256_setzero_ps() }; 2]
+    }
+
+    #[inline(always)]
+    unsafe fn fold(self) -> __m256 {
+        // SAFETY: this function's contract.
+        unsafe { _mm256_add_ps(self[0], self[1]) }
+    }
+}
+
+impl Sums for __m512 {
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: this function's contract.
+        unsafe { _mm512_setzero_ps() }
+    }
+
+    #[inline(always)]
+    unsafe fn fold(self) -> __m256 {
+        // SAFETY: this function's contract.
+        unsafe { _mm256_add_ps(_mm512_castps512_ps256(self), _mm512_extractf32x8_ps::<1>(self)) }
+    }
 }
 
 /// Results of a tile.
@@ -212,7 +246,7 @@ unsafe fn multiply_rows<A: Arithmetic, L: Lanes, const R: usize>(
 ) {
     // SAFETY: this function's contract.
     unsafe {
-        let mut sums = [[L::zero(); COLUMNS]; R];
+        let mut sums = [[L::Sums::zero(); COLUMNS]; R];
         if R == 1 {
             // One after the other, in the order of memory, from which they come: CPUs fetch that best.
             for (c, column) in [a, b, c, d].into_iter().enumerate() {
@@ -225,7 +259,7 @@ unsafe fn multiply_rows<A: Arithmetic, L: Lanes, const R: usize>(
             for half in 0..2 {
                 let columns = if half == 0 { [a, b] } else { [c, d] };
                 for first in (0..R).step_by(3) {
-                    let mut part = [[L::zero(); 2]; 3];
+                    let mut part = [[L::Sums::zero(); 2]; 3];
                     match R - first {
                         1 => part[..1].copy_from_slice(&sum::<A, L, 1, 2>(rows, first, columns)),
                         2 => part[..2].copy_from_slice(&sum::<A, L, 2, 2>(rows, first, columns)),
@@ -257,7 +291,7 @@ unsafe fn sum<A: Arithmetic, L: Lanes, const R: usize, const C: usize>(
     // SAFETY: this function's contract.
     unsafe {
         let x = rows.first.add(first * rows.pitch);
-        let mut sums = [[L::zero(); C]; R];
+        let mut sums = [[L::Sums::zero(); C]; R];
         let whole = rows.k / L::STEP * L::STEP;
         for p in (0..whole).step_by(L::STEP) {
             let mut values = [L::load(columns[0].add(p)); C];
@@ -305,7 +339,7 @@ unsafe fn add_lanes<L: Lanes>(sums: [L::Sums; COLUMNS]) -> [f32; COLUMNS] {
     unsafe {
         let mut quarters = [_mm_setzero_ps(); COLUMNS];
         for c in 0..COLUMNS {
-            let half = L::fold(sums[c]);
+            let half = sums[c].fold();
             quarters[c] = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half));
         }
         let [mut a, mut b, mut c, mut d] = quarters;
@@ -352,12 +386,6 @@ impl Lanes for Lanes256 {
     }
 
     #[inline(always)]
-    unsafe fn zero() -> [__m256; 2] {
-        // SAFETY: this function's contract.
-        [unsafe { _mm256_setzero_ps() }; 2]
-    }
-
-    #[inline(always)]
     unsafe fn load_row(from: *const f32) -> [__m256; 2] {
         // SAFETY: this function's contract.
         unsafe { [_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))] }
@@ -373,12 +401,6 @@ impl Lanes for Lanes256 {
     unsafe fn multiply_add(sums: [__m256; 2], x: [__m256; 2], w: [__m256; 2]) -> [__m256; 2] {
         // SAFETY: this function's contract.
         unsafe { [_mm256_fmadd_ps(x[0], w[0], sums[0]), _mm256_fmadd_ps(x[1], w[1], sums[1])] }
-    }
-
-    #[inline(always)]
-    unsafe fn fold(sums: [__m256; 2]) -> __m256 {
-        // SAFETY: this function's contract.
-        unsafe { _mm256_add_ps(sums[0], sums[1]) }
     }
 
     #[target_feature(enable = "avx2,fma,f16c")]
@@ -398,12 +420,6 @@ impl Lanes for Lanes512 {
     #[inline(always)]
     fn row(x: f32) -> f32 {
         x
-    }
-
-    #[inline(always)]
-    unsafe fn zero() -> __m512 {
-        // SAFETY: this function's contract.
-        unsafe { _mm512_setzero_ps() }
     }
 
     #[inline(always)]
@@ -430,12 +446,6 @@ impl Lanes for Lanes512 {
         unsafe { _mm512_fmadd_ps(x, w, sums) }
     }
 
-    #[inline(always)]
-    unsafe fn fold(sums: __m512) -> __m256 {
-        // SAFETY: this function's contract.
-        unsafe { fold512(sums) }
-    }
-
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512dq,avx512vl")]
     unsafe fn multiply<A: Arithmetic>(rows: &Rows<f32>, columns: [*const A::W; COLUMNS], to: &mut Tile) {
         // SAFETY: this function's contract.
@@ -454,12 +464,6 @@ impl Lanes for Pairs {
     #[inline(always)]
     fn row(x: f32) -> u16 {
         bf16::from_f32(x).to_bits()
-    }
-
-    #[inline(always)]
-    unsafe fn zero() -> __m512 {
-        // SAFETY: this function's contract.
-        unsafe { _mm512_setzero_ps() }
     }
 
     #[inline(always)]
@@ -483,23 +487,9 @@ impl Lanes for Pairs {
         }
     }
 
-    #[inline(always)]
-    unsafe fn fold(sums: __m512) -> __m256 {
-        // SAFETY: this function's contract.
-        unsafe { fold512(sums) }
-    }
-
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512dq,avx512vl,avx512bf16")]
     unsafe fn multiply<A: Arithmetic>(rows: &Rows<u16>, columns: [*const A::W; COLUMNS], to: &mut Tile) {
         // SAFETY: this function's contract.
         unsafe { multiply::<A, Self>(rows, columns, to) }
     }
-}
-
-/// # Safety
-/// The CPU has AVX-512 DQ.
-#[inline(always)]
-unsafe fn fold512(sums: __m512) -> __m256 {
-    // SAFETY: this function's contract.
-    unsafe { _mm256_add_ps(_mm512_castps512_ps256(sums), _mm512_extractf32x8_ps::<1>(sums)) }
 }
