@@ -19,7 +19,7 @@ op_names! {
         /// ggml's roundings. A matmul with a block-type weight quantizes the activations to ggml's `vec_dot_type` of that type
         /// (`Q8_0`, `Q8_1` or `Q8_K`), one with an `F16` or `BF16` weight rounds them to that dtype; sums are `F32`. Attention
         /// over an `F16` cache rounds queries and the running sums of weighted values to `F16`. On the CPU the bits equal
-        /// llama.cpp's.
+        /// llama.cpp's, but for weights in `F16` and `BF16`, whose sums have another order.
         #[default]
         Ggml = "ggml",
         /// Activations of matmuls are rounded as by `Ggml`, sums are in the order that is fastest; attention is `F32`'s. Results do not
