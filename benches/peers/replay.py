@@ -34,10 +34,16 @@ def pointwise(elements):
     return lambda: (-(x * 2 + 1).abs().sqrt()).exp()
 
 
+def pointwise_of_four(elements):
+    x, a, b, c = (torch.rand(elements) for _ in range(4))
+    return lambda: (x * a + b - c).abs()
+
+
 CASES = {
     "mlp_4x64/1": lambda: mlp(1),
     "mlp_4x64/32": lambda: mlp(32),
     "pointwise_6/1e7": lambda: pointwise(10_000_000),
+    "pointwise_of_4/1e7": lambda: pointwise_of_four(10_000_000),
     "pointwise_6/64": lambda: pointwise(64),
 }
 

@@ -16,19 +16,22 @@ fn compare(c: &mut Criterion, name: &str, x: &Tensor, f: impl Fn(&Tensor) -> Res
     Ok(())
 }
 
-fn cases(c: &mut Criterion) -> Result<()> {
+fn cases(criterion: &mut Criterion) -> Result<()> {
     let weights: Vec<Tensor> = (0..4).map(|_| Tensor::rand([64, 64], DType::F32)).collect::<Result<_>>()?;
     let bias = Tensor::rand([64], DType::F32)?;
     for batch in [1, 32] {
         let x = Tensor::rand([batch, 64], DType::F32)?;
-        compare(c, &format!("mlp_4x64/{batch}"), &x, |x| {
+        compare(criterion, &format!("mlp_4x64/{batch}"), &x, |x| {
             weights.iter().try_fold(x.clone(), |x, w| x.matmul(w)?.add(&bias)?.relu())
         })?;
     }
     let x = Tensor::rand([10_000_000], DType::F32)?;
-    compare(c, "pointwise_6/1e7", &x, |x| x.mul(2)?.add(1)?.abs()?.sqrt()?.neg()?.exp())?;
+    compare(criterion, "pointwise_6/1e7", &x, |x| x.mul(2)?.add(1)?.abs()?.sqrt()?.neg()?.exp())?;
+    let [a, b, c] = [(); 3].map(|()| Tensor::rand([10_000_000], DType::F32));
+    let (a, b, c) = (a?, b?, c?);
+    compare(criterion, "pointwise_of_4/1e7", &x, |x| x.mul(&a)?.add(&b)?.sub(&c)?.abs())?;
     let x = Tensor::rand([64], DType::F32)?;
-    compare(c, "pointwise_6/64", &x, |x| x.mul(2)?.add(1)?.abs()?.sqrt()?.neg()?.exp())
+    compare(criterion, "pointwise_6/64", &x, |x| x.mul(2)?.add(1)?.abs()?.sqrt()?.neg()?.exp())
 }
 
 fn replay(c: &mut Criterion) {

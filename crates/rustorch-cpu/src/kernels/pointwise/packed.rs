@@ -8,7 +8,6 @@ use rustorch_core::{
     Cast, Clamp, DType, DTypeKind, Fault, FromScalar, FusedPointwise, FusedValue, Op, UnaryOp, Where,
     dispatch_dtype,
 };
-use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
@@ -57,6 +56,9 @@ pub(crate) unsafe fn run(op: &Op, dtype: DType, args: &[*const u8], out: *mut u8
 const MOST: usize = 64;
 const BLOCKS: usize = 8;
 
+/// The most arguments of a step.
+pub(super) const MOST_ARGS: usize = 3;
+
 /// A block of elements of any dtype of up to 8 bytes.
 type Block = [MaybeUninit<u64>; MOST];
 
@@ -91,12 +93,16 @@ unsafe fn run_fused(
             FusedValue::Constant(i) => numbers.wrapping_add(i).cast::<u8>(),
             FusedValue::Step(i) => results.wrapping_add(i).cast::<u8>().cast_const(),
         };
-        let args: SmallVec<[(DType, *const u8); 3]> =
-            step.args().iter().map(|value| (dtype, address(value))).collect();
+        // In place: a list that is moved is read before it has come to memory.
+        let mut list = [(dtype, std::ptr::null()); MOST_ARGS];
+        let count = step.args().len();
+        for (place, value) in list.iter_mut().zip(step.args()) {
+            place.1 = address(value);
+        }
         let place = if i + 1 == steps.len() { out } else { results.wrapping_add(i).cast() };
         // SAFETY: arguments are this function's, constants that were filled, or results of earlier steps, each of `n` elements of the
         // dtype, which every step has for such arguments; its room is no argument's.
-        if unsafe { run_any(step.op(), &args, place, n) }.is_err() {
+        if unsafe { run_any(step.op(), &list[..count], place, n) }.is_err() {
             return false;
         }
     }
