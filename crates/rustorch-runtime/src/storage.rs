@@ -52,6 +52,13 @@ impl FreshMemory {
     pub(crate) unsafe fn assume_init(self) -> Storage {
         self.0
     }
+
+    /// # Safety
+    /// As of [`assume_init`](Self::assume_init).
+    #[inline]
+    pub(crate) unsafe fn as_init(&self) -> &Storage {
+        &self.0
+    }
 }
 
 /// A handle that keeps memory alive without being a tensor's: [`Storage::handles`] counts it, and

@@ -1,9 +1,10 @@
 //! Programs whose values are all on the CPU: a list of kernels' calls on planned memory.
 
+use super::guards::Guards;
 use super::memory_plan::{MemoryPlan, Place};
 use super::program::Run;
 use super::state_writes;
-use crate::executor::{FAST_PATH_ELEMENTS, HybridExecutor, Output, OutputVec};
+use crate::executor::{FAST_PATH_ELEMENTS, FromOutput, HybridExecutor, Output};
 use crate::storage::{FreshMemory, Storage};
 use rustorch_core::{
     Buffer, CopyOp, DType, Fault, Graph, GraphOperand, HOST_ALIGN, Layout, Node, Op, Overlap, Result, Source,
@@ -94,9 +95,10 @@ impl CpuProgram {
         self.arena_bytes
     }
 
-    pub(super) fn run(&self, run: &Run<'_>) -> Result<OutputVec> {
+    pub(super) fn run<R: FromOutput>(&self, run: &Run<'_>) -> Result<SmallVec<[R; 1]>> {
         let cpu = run.executor.cpu();
-        let guards = run.guards();
+        let mut guards = Guards::default();
+        guards.take(run);
         let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let arena = match self.arena_bytes {
             0 => None,
@@ -105,11 +107,12 @@ impl CpuProgram {
                 None => cpu.fresh(bytes, false)?,
             }),
         };
-        let returned = self.plan.returned.iter().map(|id| {
+        // Lists of results of a few words are filled in place here and below: collecting them costs as much as a small kernel.
+        let mut returned: SmallVec<[FreshMemory; 2]> = SmallVec::new();
+        for id in &self.plan.returned {
             let value = &run.graph.values[id.index()];
-            cpu.fresh(value.bytes(), value.dtype == DType::Bool)
-        });
-        let returned = returned.collect::<Result<SmallVec<[FreshMemory; 2]>, Fault>>()?;
+            returned.push(cpu.fresh(value.bytes(), value.dtype == DType::Bool)?);
+        }
         let memory = Memory { run, arena: arena.as_ref(), returned: &returned };
         let mut begun = 0;
         let result = self.steps.iter().try_for_each(|step| {
@@ -134,25 +137,30 @@ impl CpuProgram {
             }
             return Err(state_writes::after(fault.into(), written));
         }
-        // SAFETY: every value that is returned is the whole result of a node, which wrote every element.
-        let returned: SmallVec<[Storage; 2]> =
-            returned.into_iter().map(|memory| unsafe { memory.assume_init() }).collect();
-        let outputs = run.graph.outputs.iter().map(|output| {
+        let mut outputs = SmallVec::new();
+        for output in &run.graph.outputs {
             let (storage, base) = match self.plan.places[output.value.index()] {
                 Place::Input(i) => (run.inputs[i].storage, Some(i)),
                 Place::Constant(i) => (&run.constants[i], None),
                 Place::State(i) => (&run.states[i], None),
-                Place::Returned(i) => (&returned[i], None),
+                // SAFETY: every value that is returned is the whole result of a node, which wrote every element.
+                Place::Returned(i) => (unsafe { returned[i].as_init() }, None),
                 // Only what a state is staged in, which was copied back.
                 Place::Arena(_) => (self.staged_state(run, output), None),
             };
-            let layout = match base {
-                Some(i) => run.input_layout(i, &output.layout)?,
-                None => output.layout.clone(),
-            };
-            Ok(Output { storage: storage.clone(), dtype: output.dtype, layout })
-        });
-        outputs.collect()
+            let GraphOperand { dtype, layout, .. } = output;
+            outputs.push(match base {
+                None if layout.is_contiguous() && layout.offset() == 0 => {
+                    R::packed(storage.clone(), *dtype, layout.shape())
+                }
+                None => R::output(Output { storage: storage.clone(), dtype: *dtype, layout: layout.clone() }),
+                Some(i) => {
+                    let layout = run.input_layout(i, layout)?;
+                    R::output(Output { storage: storage.clone(), dtype: *dtype, layout })
+                }
+            });
+        }
+        Ok(outputs)
     }
 
     fn staged_state<'a>(&self, run: &Run<'a>, output: &GraphOperand) -> &'a Storage {
@@ -377,9 +385,12 @@ impl Memory<'_> {
             // SAFETY: inside the buffer, as the first element is.
             Some(unsafe { self.buffer(slot).host_address()?.as_ptr().add(byte) })
         };
-        let args: Option<SmallVec<[*const u8; 4]>> =
-            step.args.iter().map(|slot| address(slot).map(<*mut u8>::cast_const)).collect();
-        let (Some(args), Some(out)) = (args, address(&step.outs[0])) else { return false };
+        let mut args: SmallVec<[*const u8; 4]> = SmallVec::new();
+        for slot in &step.args {
+            let Some(address) = address(slot) else { return false };
+            args.push(address);
+        }
+        let Some(out) = address(&step.outs[0]) else { return false };
         let dtype = step.args[0].dtype;
         // SAFETY: the arguments are of one dtype, for which the operation has a result of that of the output, and of as many elements,
         // which overlap no other's; all are in host memory and aligned, as checked for inputs and planned for the rest.

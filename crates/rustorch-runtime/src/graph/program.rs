@@ -7,9 +7,10 @@ use super::on_cpu::CpuProgram;
 use super::partition::{self, Partition, PartitionPlan, Parts, ProgramExplanation, ProgramOptions, settle};
 use super::passes::Pass;
 use super::regions::{CompiledPart, RegionReport, compile_all};
-use crate::executor::{HybridExecutor, Operand, Output, OutputVec};
+use crate::executor::{FromOutput, HybridExecutor, Operand, Output, OutputVec};
 use crate::storage::Storage;
 use rustorch_core::{CopyOp, Error, Graph, Op, PhiloxKey, Result, Source, ValueId};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -175,6 +176,18 @@ impl Program {
         inputs: &[Operand<'_>],
         draw: impl FnOnce() -> K,
     ) -> Result<OutputVec> {
+        self.run_as(inputs, draw)
+    }
+
+    /// As [`run`](Self::run), with each output made into what the caller wants of it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_as<R: FromOutput, K: AsRef<[PhiloxKey]>>(
+        &self,
+        inputs: &[Operand<'_>],
+        draw: impl FnOnce() -> K,
+    ) -> Result<SmallVec<[R; 1]>> {
         self.check_inputs(inputs)?;
         let keys = draw();
         let keys = keys.as_ref();
@@ -198,12 +211,16 @@ impl Program {
     }
 
     /// As [`run`](Self::run), on inputs whose elements are contiguous in their storages.
-    fn run_contiguous(&self, inputs: &[Operand<'_>], keys: &[PhiloxKey]) -> Result<OutputVec> {
+    fn run_contiguous<R: FromOutput>(
+        &self,
+        inputs: &[Operand<'_>],
+        keys: &[PhiloxKey],
+    ) -> Result<SmallVec<[R; 1]>> {
         let Program { graph, constants, states, executor, on_cpu, replay, .. } = self;
         let run = Run { graph, executor, inputs, constants, states, keys };
         match on_cpu {
             Some(program) if executor.runs_plainly_on_cpu() => program.run(&run),
-            _ => replay.run(&run),
+            _ => Ok(replay.run(&run)?.into_iter().map(R::output).collect()),
         }
     }
 

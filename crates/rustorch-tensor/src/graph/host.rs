@@ -4,7 +4,7 @@ use super::guard::guard;
 use super::is_capturing;
 use crate::{Tensor, TensorOptions};
 use rustorch_core::{Error, Result, Shape};
-use rustorch_runtime::HybridExecutor;
+use rustorch_runtime::{FromOutput, HybridExecutor};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ impl<T: Send + 'static> HostState<T> {
                 let device = options.device.unwrap_or_else(rustorch_runtime::default_device);
                 executor.record_input(options.dtype, &Shape::scalar(), device)
             })?;
-            let tensor = Tensor::output_of_capture(output);
+            let tensor = Tensor::output(output);
             log.note(self.identity(), &self.run);
             log.operands.push(HostOperand { options: (options.dtype, tensor.device()).into(), read });
             Ok(tensor)

@@ -14,7 +14,9 @@ use crate::{IntoShape, Tensor, random};
 use guard::{Guard, GuardLog};
 use host::{HostEffects, HostLog};
 use rustorch_core::{DType, Device, Error, Graph, Layout, Result, Shape, ValueId};
-use rustorch_runtime::{Captured, HybridExecutor, Operand, Output, Pass, ProgramExplanation, Storage};
+use rustorch_runtime::{
+    Captured, FromOutput, HybridExecutor, Operand, Output, Pass, ProgramExplanation, Storage,
+};
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -117,7 +119,7 @@ pub fn capture_with(
         let guards = GuardLog::begin()?;
         let host = HostLog::begin();
         let log = LeafLog::begin();
-        let inputs: Vec<Tensor> = inputs.into_iter().map(Tensor::output_of_capture).collect();
+        let inputs: Vec<Tensor> = inputs.into_iter().map(Tensor::output).collect();
         let outputs = f(&inputs)?;
         let (grads, effects) = log.finish(outputs.len());
         let all = outputs.iter().chain(&grads).map(|x| Output {
@@ -280,16 +282,17 @@ impl Program {
             return Err(Error::argument("program", message));
         }
         let numbers = self.host.read()?;
-        let operands: SmallVec<[Operand<'_>; 4]> =
-            inputs.iter().copied().chain(&numbers).map(Tensor::operand).collect();
-        let outputs = self.program.run(&operands, || {
+        let mut operands: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
+        operands.extend(inputs.iter().map(|x| x.operand()));
+        operands.extend(numbers.iter().map(Tensor::operand));
+        let outputs: SmallVec<[Tensor; 1]> = self.program.run_as(&operands, || {
             // As in eager execution, memory of gradients that are replaced is there for the run.
             self.effects.iter().for_each(leaf_log::forget_replaced);
             let draws = self.graph().draws.iter();
             draws.map(|draw| random::next_of_default(draw.blocks)).collect::<SmallVec<[_; 4]>>()
         })?;
         self.host.apply();
-        let mut outputs: Vec<Tensor> = outputs.into_iter().map(Tensor::output_of_capture).collect();
+        let mut outputs = outputs.into_vec();
         for effect in &self.effects {
             leaf_log::apply(effect, &outputs)?;
         }
@@ -345,12 +348,5 @@ impl Program {
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.program.fmt(f)
-    }
-}
-
-impl Tensor {
-    /// A tensor of an output, which may be a view of a storage that others have.
-    fn output_of_capture(output: Output) -> Tensor {
-        Tensor::from_parts(output.storage, output.dtype, output.layout)
     }
 }
