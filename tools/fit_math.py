@@ -43,6 +43,8 @@ fit("tanh: (tanh x - x)/x^3, in x^2", taylor(lambda z: (math.tanh(math.sqrt(z)) 
 fit("erf: erf(x)/x - 1, in x^2", taylor(lambda z: math.erf(math.sqrt(z)) / math.sqrt(z) - 1, lambda z: 2/math.sqrt(math.pi) * (1 - z/3 + z*z/10 - z**3/42 + z**4/216) - 1),
     0.0, 0.9375**2, range(7), lambda z: 1.0)
 fit("erfc: -ln(erfc t), t in 0.9375..4", lambda t: -math.log(math.erfc(t)), 0.93, 4.0, range(8), lambda t: math.erfc(t))
+fit("gelu: -log2(1 - erf(t/sqrt 2))/t, t in 0..5.9", lambda t: -math.log2(math.erfc(t / math.sqrt(2))) / t if t > 1e-7 else math.sqrt(2 / math.pi) / math.log(2),
+    0.0, 5.9, range(10), lambda t: t * max(math.erfc(t / math.sqrt(2)) / (2 - math.erfc(t / math.sqrt(2))), 2e-3))
 
 # The rest is of crates/rustorch-kernels/src/library/math.
 fit("asin: (asin x - x)/x^3, in x^2", taylor(lambda z: (math.asin(math.sqrt(z)) - math.sqrt(z)) / z**1.5, lambda z: 1/6 + 3*z/40 + 15*z*z/336 + 105*z**3/3456 + 945*z**4/42240),

@@ -408,7 +408,7 @@ fn erfinv(x: f64) -> f64 {
 }
 
 real!(f32 {
-    by_single!(exp, fine_exp, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh,
+    by_single!(sigmoid, silu, gelu, exp, fine_exp, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh,
         atanh, erf);
     #[inline(always)]
     fn fma<L: Level>(self, l: L, a: f32, b: f32) -> f32 {

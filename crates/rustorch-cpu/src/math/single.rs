@@ -52,7 +52,7 @@ pub(super) fn quick_exp<L: Level>(l: L, x: f32) -> f32 {
     let high = l.fma(0.008_247_39, b, 0.041_899_767);
     let low = l.fma(0.166_683_96, b, 0.499_991_27);
     let j = l.fma(l.fma(high, u, low), u, l.fma(0.999_999_4, b, 1.0));
-    scale(j, (shifted.to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32))
+    scale(j, low_bits(shifted))
 }
 
 /// eˣ = 2ⁿ·2ᶠ with |f| ≤ ½, for x up to 88. Below the normal range, where the power 2ⁿ has no exponent, it is 0.
@@ -69,6 +69,21 @@ pub(super) fn exp_normal<L: Level>(l: L, x: f32) -> f32 {
     p * f32::from_bits(shifted.to_bits() << 23)
 }
 
+/// eˣ for |x| up to 87, where 2ⁿ has an exponent.
+#[inline(always)]
+fn exp_within<L: Level>(l: L, x: f32) -> f32 {
+    let (r, _, n) = reduce_within(l, x);
+    (l.fma(polynomial(l, r, EXP) * r, r, r) + 1.0) * power(n)
+}
+
+/// 2ˣ for |x| up to 126, where 2ⁿ has an exponent.
+#[inline(always)]
+fn exp2_within<L: Level>(l: L, x: f32) -> f32 {
+    let shifted = x + ROUNDER;
+    let f = x - (shifted - ROUNDER);
+    l.fma(polynomial(l, f, EXP2), f, 1.0) * power(low_bits(shifted))
+}
+
 /// r, what rounding it lost, and n.
 #[inline(always)]
 fn reduce<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
@@ -76,8 +91,14 @@ fn reduce<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
     // rounded to 0 takes CPUs a hundred times as long, and e^−∞ is common where scores are masked.
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < -176.0 { -176.0 } else { x };
+    reduce_within(l, x)
+}
+
+/// [`reduce`] where 2ⁿ is in or near the range of exponents.
+#[inline(always)]
+fn reduce_within<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
     let shifted = l.fma(x, consts::LOG2_E, ROUNDER);
-    let n = (shifted.to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32);
+    let n = low_bits(shifted);
     let whole = shifted - ROUNDER;
     // log 2 in two parts, the first short, so that its multiples are exact.
     let high = l.fma(whole, -0.693_359_4, x);
@@ -89,8 +110,19 @@ fn reduce<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
 #[inline(always)]
 fn scale(e: f32, n: i32) -> f32 {
     let half = n >> 1;
-    let power = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
     e * power(half) * power(n.wrapping_sub(half))
+}
+
+/// 2ⁿ
+#[inline(always)]
+fn power(n: i32) -> f32 {
+    f32::from_bits((n.wrapping_add(127) as u32) << 23)
+}
+
+/// The integer to which adding [`ROUNDER`] has rounded.
+#[inline(always)]
+fn low_bits(shifted: f32) -> i32 {
+    (shifted.to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32)
 }
 
 /// (eʳ − 1 − r)/r²
@@ -174,7 +206,9 @@ pub(super) fn tanh<L: Level>(l: L, x: f32) -> f32 {
     let t = x.abs();
     let z = x * x;
     let near = l.fma(polynomial(l, z, TANH) * z, x, x);
-    let far = 1.0 - 2.0 / (exp(l, 2.0 * t) + 1.0);
+    // Beyond 10 the result is 1; a NaN fails the test.
+    let capped = if t > 10.0 { 10.0 } else { t };
+    let far = 1.0 - 2.0 / (exp_within(l, 2.0 * capped) + 1.0);
     // Also of −0, whose product is another zero.
     if t < 0.625 { near.copysign(x) } else { far.copysign(x) }
 }
@@ -189,7 +223,7 @@ pub(super) fn erf<L: Level>(l: L, x: f32) -> f32 {
     let near = l.fma(polynomial(l, x * x, ERF), x, x);
     // Beyond 4 the result is 1; a NaN fails the test.
     let capped = if t > 4.0 { 4.0 } else { t };
-    let far = 1.0 - exp(l, -polynomial(l, capped, ERFC));
+    let far = 1.0 - exp_within(l, -polynomial(l, capped, ERFC));
     if t < 0.9375 { near } else { far.copysign(x) }
 }
 
@@ -207,6 +241,75 @@ const ERFC: [f32; 8] = [
     1.1295332,
     -0.00017845111,
 ];
+
+/// x·Φ(x), where Φ(−|x|) is a power of 2: so that it keeps its digits where x is negative.
+#[inline(always)]
+pub(super) fn gelu<L: Level>(l: L, x: f32) -> f32 {
+    let t = x.abs();
+    // Beyond 5.9 the tail is not computed: the results are x, and zero, whose distance from the function is below 2e-8.
+    let capped = if t > 5.9 { 5.9 } else { t };
+    let tail = exp2_within(l, -(polynomial(l, capped, GELU) * capped));
+    let tail = if t > 5.9 { 0.0 } else { tail };
+    0.5 * x * if x < 0.0 { tail } else { 2.0 - tail }
+}
+
+/// −log₂(1 − erf(t/√2))/t
+const GELU: [f32; 10] = [
+    2.7336839e-08,
+    -8.2467784e-07,
+    1.0642277e-05,
+    -7.4763106e-05,
+    0.00027432138,
+    1.0544979e-05,
+    -0.006959654,
+    0.05245004,
+    0.4592179,
+    1.1511046,
+];
+
+/// eˣ for x up to 0.
+#[inline(always)]
+fn exp_of_negative<L: Level>(l: L, x: f32) -> f32 {
+    // A NaN fails the test.
+    let x = if x < -150.0 { -150.0 } else { x };
+    let (r, _, n) = reduce_within(l, x);
+    let e = l.fma(polynomial(l, r, EXP) * r, r, r) + 1.0;
+    // In two factors, since 2ⁿ may be below the normal range. Far below it the first is 0, as in `reduce`.
+    let scaled = e * f32::from_bits((n.wrapping_add(127 + 64).max(0) as u32) << 23);
+    scaled * f32::from_bits((127 - 64) << 23)
+}
+
+/// 1/(1 + e⁻ˣ)
+#[inline(always)]
+pub(super) fn sigmoid<L: Level>(l: L, x: f32) -> f32 {
+    let e = exp_of_negative(l, -x.abs());
+    over_one_plus(l, if x < 0.0 { e } else { 1.0 }, 0.0, e)
+}
+
+/// x·sigmoid(x)
+#[inline(always)]
+pub(super) fn silu<L: Level>(l: L, x: f32) -> f32 {
+    let e = exp_of_negative(l, -x.abs());
+    // What rounding the product lost counts, too.
+    let product = x * e;
+    let lost = l.fma(x, e, -product);
+    let (a, rest) = if x < 0.0 { (product, lost) } else { (x, 0.0) };
+    let y = over_one_plus(l, a, rest, e);
+    // What is left of an infinite quotient is NaN, and of −0 another zero.
+    if x == 0.0 || x == f32::INFINITY { x } else { y }
+}
+
+/// `(a + rest)/(1 + e)` for a small rest and e from 0 to 1, mending the rounding of the divisor, by one division: what is left after the rounded
+/// quotient is divided by the same reciprocal.
+#[inline(always)]
+fn over_one_plus<L: Level>(l: L, a: f32, rest: f32, e: f32) -> f32 {
+    let divisor = 1.0 + e;
+    let lost = e - (divisor - 1.0);
+    let reciprocal = 1.0 / divisor;
+    let quotient = a * reciprocal;
+    let left = l.fma(-quotient, divisor, a) + l.fma(-quotient, lost, rest);
+    l.fma(left, reciprocal, quotient)
+}
 
 macro_rules! through_double {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(

@@ -38,7 +38,7 @@ macro_rules! each_function {
 
 each_function!(
     exp, exp_normal, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh,
-    acosh, atanh, erf
+    acosh, atanh, erf, gelu
 );
 
 /// Numbers of every magnitude, both signs, zeros, infinities and NaN.
@@ -184,6 +184,30 @@ fn within_two_units_in_the_last_place() {
         }
     }
     assert!(worse.is_empty(), "{worse:?}");
+}
+
+/// 1 + erf, which PyTorch multiplies by, has no digits left where it is nearly zero.
+#[test]
+fn gelu_keeps_its_digits_where_it_is_small() {
+    let xs: Vec<f32> = (-60_000..=60_000).map(|i| i as f32 * 1e-4).chain([1e30, f32::INFINITY]).collect();
+    let mut out = vec![0.0; xs.len()];
+    simd::run(Each("gelu", &xs, &mut out));
+    for (&x, &got) in xs.iter().zip(&out) {
+        let wide = f64::from(x);
+        let want = 0.5 * wide * libm::erfc(-wide * std::f64::consts::FRAC_1_SQRT_2);
+        let tolerance = match x {
+            ..-5.9 => 2e-8,
+            ..-1.0 => 1e-5 * want.abs(),
+            _ => 3e-7 * want.abs(),
+        };
+        assert!(
+            (f64::from(got) - want).abs() <= tolerance || f64::from(got) == want,
+            "gelu({x}) is {got:e}, not {want:e}"
+        );
+    }
+    let mut ends = [0.0; 4];
+    simd::run(Each("gelu", &[-1e30, -0.0, 0.0, f32::NAN], &mut ends));
+    assert!(ends[0] == 0.0 && ends[1].is_sign_negative() && ends[2].is_sign_positive() && ends[3].is_nan());
 }
 
 struct Pairs<'a>(bool, &'a [(f32, f32)], &'a mut [f32]);
