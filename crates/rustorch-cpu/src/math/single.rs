@@ -169,8 +169,13 @@ const LN: [f32; 9] = [
 /// Sine and cosine of the remainder of x by π/2, and the quadrant.
 #[inline(always)]
 fn sin_cos<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
-    let (r, quadrant) = double::quarter(f64::from(x));
-    let r = r as f32;
+    // For |x| up to FAR there are less than 2²⁰ quarters. What is nearest to a half of one may be counted either way.
+    let shifted = l.fma(x, consts::FRAC_2_PI, ROUNDER);
+    let (n, quadrant) = (shifted - ROUNDER, low_bits(shifted));
+    // π/2 in three parts. The first difference is exact: both are multiples of an ulp of π/2, and what is left of them is below 1.
+    let r = l.fma(n, -1.570_796_4, x);
+    let r = l.fma(n, 4.371_138_8e-8, r);
+    let r = l.fma(n, 1.715_124_5e-15, r);
     let z = r * r;
     let sin = l.fma(polynomial(l, z, SIN) * z, r, r);
     let cos = l.fma(polynomial(l, z, COS) * z, z, l.fma(-0.5, z, 1.0));

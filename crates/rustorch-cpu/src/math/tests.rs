@@ -45,6 +45,8 @@ each_function!(
 fn sample() -> Vec<f32> {
     let mut all: Vec<f32> = (0..=u32::MAX).step_by(9_973).map(f32::from_bits).collect();
     all.extend((-40_000..40_000).map(|i| i as f32 * 2.5e-3 + 1e-4));
+    // Near to where sines and cosines are zero.
+    all.extend((0..4_000).map(|i| (f64::from(i * 159) * std::f64::consts::FRAC_PI_2) as f32));
     all.extend([0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MIN_POSITIVE]);
     all
 }
