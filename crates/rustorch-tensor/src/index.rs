@@ -310,21 +310,10 @@ impl Tensor {
     pub fn nonzero(&self) -> Result<Tensor> {
         self.expect_value("nonzero")?;
         let holds = self.to_dtype(DType::Bool)?.to_vec::<bool>()?;
-        let dims = self.dims();
-        let mut indices: Vec<i64> = Vec::new();
-        let mut count = 0usize;
-        for flat in (0..holds.len()).filter(|&i| holds[i]) {
-            count += 1;
-            let start = indices.len();
-            let mut rest = flat;
-            for &dim in dims.iter().rev() {
-                indices.push((rest % dim) as i64);
-                rest /= dim;
-            }
-            indices[start..].reverse();
-        }
+        let count = holds.iter().filter(|&&holds| holds).count();
+        let indices = places(&holds, self.dims(), count);
         let _beside = DeviceGuard::beside(self.storage());
-        Tensor::from_vec(indices, [count, dims.len()])
+        Tensor::from_vec(indices, [count, self.ndim()])
     }
 
     /// The elements where a `Bool` mask of the tensor's shape (or one that broadcasts with it) holds, in row-major order:
@@ -388,4 +377,35 @@ pub(crate) fn named(op: &'static str, result: Result<Tensor>) -> Result<Tensor> 
         Error::Index { index, len, .. } => Error::Index { op, index, len },
         other => other,
     })
+}
+
+/// Of each element that holds, the index along every dimension: in row-major order, one element after the other. There are `count`.
+fn places(holds: &[bool], dims: &[usize], count: usize) -> Vec<i64> {
+    let rank = dims.len();
+    let mut indices = vec![0; count * rank];
+    let Some((&width, outer)) = dims.split_last() else { return indices };
+    let (mut row, mut columns) = (vec![0; outer.len()], vec![0; width]);
+    let mut rest = &mut indices[..];
+    for line in holds.chunks_exact(width.max(1)) {
+        let mut found = 0;
+        for (column, &holds) in line.iter().enumerate() {
+            // Without a branch: which elements hold is hard to foresee.
+            columns[found] = column as i64;
+            found += usize::from(holds);
+        }
+        let (these, others) = rest.split_at_mut(found * rank);
+        rest = others;
+        for (dim, &index) in row.iter().enumerate() {
+            these.chunks_exact_mut(rank).for_each(|place| place[dim] = index);
+        }
+        these.chunks_exact_mut(rank).zip(&columns).for_each(|(place, &column)| place[rank - 1] = column);
+        for (index, &dim) in row.iter_mut().zip(outer).rev() {
+            *index += 1;
+            if *index < dim as i64 {
+                break;
+            }
+            *index = 0;
+        }
+    }
+    indices
 }
