@@ -74,6 +74,9 @@ pub(super) fn index_select(
     dispatch_dtype!(x.dtype(), all, T => select::<T>(pool, axis, x, &index, out), _ => Err(unreachable_memory()))
 }
 
+/// Lines that are on their way from memory: their places follow from nothing but the indices.
+const AHEAD: usize = 8;
+
 fn select<T: Element>(
     pool: &ThreadPool,
     axis: usize,
@@ -100,13 +103,28 @@ fn select<T: Element>(
     let (len, n) = (x.layout().dims()[axis], index.len());
     let inner: usize = x.layout().dims()[axis + 1..ndim - 1].iter().product();
     let (source, target) = (Rows::<T>::new(x, ndim - 1)?, RowsMut::<T>::new(out, ndim - 1)?);
+    if target.count() == 0 {
+        return Ok(());
+    }
     pool.ranges(target.count(), GRAIN / source.len().max(1), |range| {
         let (mut gathered, mut scattered) = (Vec::new(), Vec::new());
+        let (mut outer, mut at, mut rest) =
+            (range.start / inner / n, range.start / inner % n, range.start % inner);
         for i in range {
-            let (outer, at, rest) = (i / inner / n, i / inner % n, i % inner);
-            let row = source.row((outer * len + index[at]) * inner + rest, &mut gathered);
+            let number = |at: usize| (outer * len + index[at]) * inner + rest;
+            if inner == 1 && at + AHEAD < n {
+                source.prefetch(number(at + AHEAD));
+            }
+            let row = source.row(number(at), &mut gathered);
             // SAFETY: each line of the output belongs to one range, and is written whole.
             unsafe { target.with_row(i, &mut scattered, |out| out.copy_from_slice(row)) };
+            rest += 1;
+            if rest == inner {
+                (at, rest) = (at + 1, 0);
+            }
+            if at == n {
+                (outer, at) = (outer + 1, 0);
+            }
         }
     });
     Ok(())

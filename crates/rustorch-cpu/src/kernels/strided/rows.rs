@@ -2,7 +2,7 @@
 
 use super::copy::Plane;
 use super::{base, base_mut, map::copy_run, unreachable_memory};
-use crate::ThreadPool;
+use crate::{ThreadPool, simd};
 use rustorch_core::{Dims, Element, Fault, View, ViewMut};
 use std::marker::PhantomData;
 
@@ -14,6 +14,8 @@ const TOGETHER: usize = 256 << 10;
 const MOST: usize = 4 << 20;
 /// Elements of as many lines that are contiguous, in bytes: more would not be faster.
 const WIDEST: usize = 512;
+/// Bytes of a line that [`Rows::prefetch`] asks for at most: the CPU reads on by itself.
+const MOST_AHEAD: usize = 512;
 
 /// The lines of a view along an axis, numbered in row-major order of the other axes.
 pub(crate) struct Rows<'a, T> {
@@ -100,9 +102,15 @@ impl Lines {
     #[inline]
     fn at<T>(&self, mut i: usize) -> *mut T {
         let mut index = 0;
-        for (&dim, &stride) in self.dims.iter().zip(&self.strides).rev() {
-            index += i % dim * stride;
-            i /= dim;
+        // Of the first dimension what is left is the index, without a division.
+        if let (Some((&first, strides)), Some((_, dims))) =
+            (self.strides.split_first(), self.dims.split_first())
+        {
+            for (&dim, &stride) in dims.iter().zip(strides).rev() {
+                index += i % dim * stride;
+                i /= dim;
+            }
+            index += i * first;
         }
         self.base.cast::<T>().wrapping_add(index)
     }
@@ -150,6 +158,15 @@ impl<'a, T: Element> Rows<'a, T> {
             scratch.set_len(len);
         }
         scratch
+    }
+
+    /// Asks for the beginning of line `i`, which is read soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, i: usize) {
+        let first = self.lines.at::<T>(i).cast::<u8>();
+        (0..(self.len() * size_of::<T>()).min(MOST_AHEAD))
+            .step_by(LINE)
+            .for_each(|byte| simd::prefetch(first.wrapping_add(byte)));
     }
 
     /// Whether every line is contiguous and not an output's, so that [`row`](Self::row) borrows it.
