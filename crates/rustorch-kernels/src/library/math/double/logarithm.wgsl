@@ -76,6 +76,15 @@ fn log1p_double(x: f64) -> f64 {
     return (((log_rest(f) + (n * 1.90821492927058770002e-10lf + lost)) - 0.5lf * f * f) + f)
         + n * 6.93147180369123816490e-01lf;
 }
+// log(eᵃ + eᵇ); its error is that of numbers up to log 2 where the result is smaller.
+fn log_add_exp_double(a: f64, b: f64) -> f64 {
+    if nan_double(a) || nan_double(b) { return no_double(); }
+    let more = select(b, a, a > b);
+    let less = select(a, b, a > b);
+    // The difference of equal infinities would be NaN.
+    if infinite_double(more) || infinite_double(less) { return more; }
+    return more + log1p_double(exp_double(less - more));
+}
 fn asinh_double(x: f64) -> f64 {
     if nan_double(x) { return x; }
     let t = abs(x);
