@@ -66,7 +66,12 @@ fn log_add_exp_of(a: f32, b: f32) -> f32 {
     let less = min(a, b);
     // The difference of equal infinities would be NaN.
     if infinite(more) || infinite(less) { return more; }
-    return more + log1p_of(exp_of(less - more));
+    let difference = kept(less - more);
+    // What rounding the difference has lost.
+    let part = kept(difference - less);
+    let lost = (less - kept(difference - part)) - kept(more + part);
+    let e = exp_of(difference);
+    return more + log1p_of(select(e, e + e * lost, difference > -200.0));
 }
 fn asinh_of(x: f32) -> f32 {
     let t = abs(x);

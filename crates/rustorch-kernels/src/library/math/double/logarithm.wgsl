@@ -83,7 +83,12 @@ fn log_add_exp_double(a: f64, b: f64) -> f64 {
     let less = select(a, b, a > b);
     // The difference of equal infinities would be NaN.
     if infinite_double(more) || infinite_double(less) { return more; }
-    return more + log1p_double(exp_double(less - more));
+    let difference = kept_double(less - more);
+    // What rounding the difference has lost.
+    let part = kept_double(difference - less);
+    let lost = (less - kept_double(difference - part)) - kept_double(more + part);
+    let e = exp_double(difference);
+    return more + log1p_double(select(e, e + e * lost, difference > -800.0lf));
 }
 fn asinh_double(x: f64) -> f64 {
     if nan_double(x) { return x; }
