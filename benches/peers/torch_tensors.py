@@ -88,6 +88,7 @@ class Case:
             "matmul_tn": lambda: x @ y,
             "linear": lambda: torch.nn.functional.linear(x, y),
             "add": lambda: x + y,
+            "logaddexp": lambda: torch.logaddexp(x, y),
             "add_t": lambda: x + y,
             "cat": lambda: torch.cat([x, y], n),
             "solve": lambda: torch.linalg.solve(x, y),

@@ -6,8 +6,9 @@ use crate::{Tensor, fuse};
 use rustorch_core::{DType, Dims, Error, Result, Scalar, Shape, resolve_axis};
 use smallvec::SmallVec;
 
-/// So many elements of differences [`Tensor::cdist`] holds at once, if rows are not longer: what fits into a cache of 1 MB.
-const DIFFERENCES: usize = 1 << 18;
+/// So many elements of differences [`Tensor::cdist`] holds at once, if rows are not longer: what fits into a cache of 1 MB with the other
+/// points.
+const DIFFERENCES: usize = 1 << 16;
 /// Euclidean distances among more rows than this go through a matmul, as PyTorch's.
 const ROWS_BY_DIFFERENCES: usize = 25;
 
@@ -289,17 +290,21 @@ impl Tensor {
         }
         let batch = Shape::new(&self.dims()[..self.ndim() - 2])?
             .broadcast(&Shape::new(&other.dims()[..other.ndim() - 2])?, NAME)?;
-        let (rows, columns) = (self.unsqueeze(-2)?, other.unsqueeze(-3)?);
+        // The longer dimension last: [.., n, k, m] or [.., n, m, k].
+        let (rows, columns, dim) = match m > k {
+            true => (self.unsqueeze(-1)?, other.transpose(-2, -1)?.contiguous()?.unsqueeze(-3)?, -2),
+            false => (self.unsqueeze(-2)?, other.unsqueeze(-3)?, -1),
+        };
         let of_row = batch.numel().saturating_mul(m).saturating_mul(k);
         let chunk = (DIFFERENCES / of_row.max(1)).clamp(1, n.max(1));
         let distances = |rows: &Tensor| {
             let difference = rows.sub(&columns)?;
             match p {
                 // NaN stays NaN, which is neither equal nor not.
-                0.0 => difference.abs()?.ceil()?.clamp_max(1)?.sum(-1, false),
+                0.0 => difference.abs()?.ceil()?.clamp_max(1)?.sum(dim, false),
                 // No elements have no largest.
-                _ if k == 0 => difference.norm(1.0, -1, false),
-                p => difference.norm(p, -1, false),
+                _ if k == 0 => difference.norm(1.0, dim, false),
+                p => difference.norm(p, dim, false),
             }
         };
         if chunk >= n {

@@ -1,8 +1,8 @@
-//! Functions of elements that are composed of others: exp2, fmod, hypot, logaddexp, copysign and their kin.
+//! Functions of elements that are mostly composed of others: exp2, fmod, hypot, logaddexp, copysign and their kin.
 
-use crate::binary::{DEFAULT_FLOAT, Side, promote};
+use crate::binary::{DEFAULT_FLOAT, Side, binary, promote};
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{DType, DTypeKind, Error, Result, Scalar};
+use rustorch_core::{BinaryOp, DType, DTypeKind, Error, Result, Scalar};
 use std::borrow::Cow;
 
 /// Two operands in the dtype to which they promote; what is neither float nor, if so asked, complex is refused.
@@ -133,8 +133,8 @@ impl Tensor {
 
     /// log(eᵃ + eᵇ), without overflow in between; also of complex numbers.
     ///
-    /// It is the larger operand and log(1 + e^−|a−b|), each rounded: where these nearly cancel, since eᵃ + eᵇ is nearly 1, the error is that of
-    /// numbers up to log 2, as PyTorch's is, and not relative to the result.
+    /// On the CPU it is right in the last places of `F32` and `F64` also where eᵃ + eᵇ is nearly 1; there other devices have the error of
+    /// numbers up to log 2, as PyTorch has. Equal infinities share the gradient.
     ///
     /// ```
     /// # use rustorch_tensor::Tensor;
@@ -146,19 +146,19 @@ impl Tensor {
     /// # Errors
     /// If the operands do not promote to a float or a complex number.
     pub fn logaddexp<'a>(&'a self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
-        let takes = |dtype: DType| dtype.is_float() || dtype.is_complex();
-        let [a, b] = operands("logaddexp", self, other.into(), takes, "floats and complex numbers")?;
-        let dtype = a.dtype();
-        // Rounded to 16 bits once.
-        let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
-        let (a, b) = (a.to_dtype(wide)?, b.to_dtype(wide)?);
+        const OP: BinaryOp = BinaryOp::LogAddExp;
+        let (this, other) = (TensorOrScalar::from(self), other.into());
+        let dtype = promote(OP.name(), &[this, other].map(|x| Side::with_category(x.side())))?;
+        if dtype.is_float() {
+            return binary(OP, this, other);
+        }
+        let [a, b] = operands(OP.name(), self, other, DType::is_complex, "floats and complex numbers")?;
         let is_less = a.real()?.lt(&b.real()?)?;
-        let (more, less) = (is_less.where_cond(&b, &a)?, is_less.where_cond(&a, &b)?);
+        let (more, less) = (is_less.where_cond(&*b, &*a)?, is_less.where_cond(&*a, &*b)?);
         // Beside −∞ the other is the result, and of two ∞ either; their difference would be NaN.
         let alone = less.real()?.isinf()?;
         let power = less.masked_fill(&alone, 0)?.sub(&more.masked_fill(&alone, 0)?)?.exp()?;
-        let rest = if wide.is_complex() { power.add(1)?.log()? } else { power.log1p()? };
-        more.add(&rest.masked_fill(&alone, 0)?)?.to_dtype(dtype)
+        more.add(&power.add(1)?.log()?.masked_fill(&alone, 0)?)
     }
 
     /// |a| with the sign of b, also of its zeros; that of NaN counts as positive. Integers give `F32`.

@@ -208,6 +208,8 @@ op_names! {
         Minimum = "minimum",
         /// The angle of the point (b, a).
         Atan2 = "atan2",
+        /// log(eᵃ + eᵇ)
+        LogAddExp = "logaddexp",
         /// Bitwise and.
         BitwiseAnd = "bitwise_and",
         /// Bitwise or.
@@ -236,7 +238,7 @@ impl BinaryOp {
             Sub | Pow => matches!(dtype.kind(), K::Int | K::Float | K::Complex),
             Div => matches!(dtype.kind(), K::Float | K::Complex),
             FloorDiv | Remainder => matches!(dtype.kind(), K::Int | K::Float),
-            Atan2 => dtype.kind() == K::Float,
+            Atan2 | LogAddExp => dtype.kind() == K::Float,
             BitwiseAnd | BitwiseOr | BitwiseXor => matches!(dtype.kind(), K::Bool | K::Int),
             ShiftLeft | ShiftRight => dtype.kind() == K::Int,
         }

@@ -298,7 +298,7 @@ impl Emitter<'_> {
             Remainder => "mod",
             Div => "real_div",
             Pow => "pow",
-            Atan2 | BitwiseAnd | BitwiseOr | BitwiseXor | ShiftLeft | ShiftRight => {
+            Atan2 | LogAddExp | BitwiseAnd | BitwiseOr | BitwiseXor | ShiftLeft | ShiftRight => {
                 return Err(super::no_emitter(op.name()));
             }
         };

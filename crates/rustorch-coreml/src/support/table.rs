@@ -196,7 +196,7 @@ fn binary(op: BinaryOp) -> Support {
         BitwiseAnd | BitwiseOr | BitwiseXor => {
             Support::Form(Row { dtypes: BOOLEANS, source: Some(MIL), ..ROW })
         }
-        Atan2 => NO_FUNCTION,
+        Atan2 | LogAddExp => NO_FUNCTION,
         ShiftLeft | ShiftRight => lacking("MIL has no functions of bits"),
     }
 }

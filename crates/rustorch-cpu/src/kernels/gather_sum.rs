@@ -24,6 +24,25 @@ const POINTS: usize = 512;
 const GRAIN: usize = 1 << 14;
 const TOGETHER: usize = 1 << 19;
 
+/// Panels for each thread from which on every one is made and used by one thread, whose cache it stays in, and the most elements of such.
+const SHARE: usize = 4;
+const OWN: usize = 1 << 17;
+
+/// Calls a function for all elements, [`LANES`] at a time, and for the last ones, which are fewer, by itself: with a length that is not
+/// known, [`load`] and [`store`] would be calls of `memcpy`.
+macro_rules! by_lanes {
+    ($len:expr, $this:ident.$part:ident($($arg:expr),*)) => {{
+        let len = $len;
+        let (mut this, whole) = ($this, len - len % LANES);
+        for first in (0..whole).step_by(LANES) {
+            this.$part::<true>($($arg,)* first);
+        }
+        if whole < len {
+            this.$part::<false>($($arg,)* whole);
+        }
+    }};
+}
+
 /// See [`GatherSum`].
 pub(super) fn forward(pool: &ThreadPool, args: [&View<'_>; 3], out: &mut ViewMut<'_>) -> Result<(), Fault> {
     match args[0].dtype() {
@@ -176,7 +195,7 @@ impl<'a, T: Real> Channels<'a, T> {
                 let x = self.of((batches.start + panel / groups, panel % groups), &range, &mut scratch);
                 // SAFETY: each block of each panel is one unit of one range.
                 let out = unsafe { panels.slice(panel * (len + 1) + first, range.len()) };
-                simd::run(Interleave { x, out });
+                interleave(x, out);
             }
         });
     }
@@ -186,6 +205,11 @@ impl<'a, T: Real> Channels<'a, T> {
         let step = (TOGETHER / (self.groups() * LANES * self.rows.len()).max(1)).max(1);
         (0..batch).step_by(step).map(move |first| first..batch.min(first + step))
     }
+}
+
+/// Interleaves some elements of a panel's rows.
+fn interleave<T: Real>(x: [&[T]; LANES], out: &mut [[T; LANES]]) {
+    simd::run(Interleave { x, out });
 }
 
 /// Rows as a panel.
@@ -199,9 +223,14 @@ impl<T: Real> Task for Interleave<'_, T> {
 
     #[inline(always)]
     fn run<L: Level>(self, _: L) {
-        for first in (0..self.out.len()).step_by(LANES) {
-            store(load_transposed(&self.x, first), first, self.out);
-        }
+        by_lanes!(self.out.len(), self.part());
+    }
+}
+
+impl<T: Real> Interleave<'_, T> {
+    #[inline(always)]
+    fn part<const WHOLE: bool>(&mut self, first: usize) {
+        store::<_, WHOLE>(load_transposed::<_, WHOLE>(&self.x, first), first, self.out);
     }
 }
 
@@ -211,37 +240,36 @@ fn term<T: Real>(index: i32, weight: T, len: usize) -> (usize, T) {
     if index < 0 { (len, T::ZERO) } else { (index as usize, weight) }
 }
 
-/// Elements from `first` on, with `none` behind the last one.
+/// Elements from `first` on: [`LANES`] if it is `WHOLE`, else with `none` behind the last one.
 #[inline(always)]
-fn load<T: Copy>(x: &[T], first: usize, none: T) -> [T; LANES] {
+fn load<T: Copy, const WHOLE: bool>(x: &[T], first: usize, none: T) -> [T; LANES] {
     let rest = &x[first..];
-    match rest.first_chunk() {
-        Some(&whole) => whole,
-        None => {
-            let mut part = [none; LANES];
-            part[..rest.len()].copy_from_slice(rest);
-            part
-        }
+    let mut part = [none; LANES];
+    if WHOLE {
+        part.copy_from_slice(&rest[..LANES]);
+    } else {
+        part[..rest.len()].copy_from_slice(rest);
     }
+    part
 }
 
-/// Writes as many elements from `first` on as there are.
+/// Writes elements from `first` on: [`LANES`] if it is `WHOLE`, else as many as there are.
 #[inline(always)]
-fn store<T: Copy>(x: [T; LANES], first: usize, out: &mut [T]) {
+fn store<T: Copy, const WHOLE: bool>(x: [T; LANES], first: usize, out: &mut [T]) {
     let rest = &mut out[first..];
-    let count = rest.len();
-    match rest.first_chunk_mut() {
-        Some(whole) => *whole = x,
-        None => rest.copy_from_slice(&x[..count]),
+    if WHOLE {
+        rest[..LANES].copy_from_slice(&x);
+    } else {
+        rest.copy_from_slice(&x[..rest.len()]);
     }
 }
 
 /// Elements of some rows from `first` on, as `[LANES elements][LANES rows]`.
 #[inline(always)]
-fn load_transposed<T: Real>(x: &[&[T]; LANES], first: usize) -> [[T; LANES]; LANES] {
+fn load_transposed<T: Real, const WHOLE: bool>(x: &[&[T]; LANES], first: usize) -> [[T; LANES]; LANES] {
     let mut tile = [[T::ZERO; LANES]; LANES];
     for lane in 0..LANES {
-        tile[lane] = load(x[lane], first, T::ZERO);
+        tile[lane] = load::<_, WHOLE>(x[lane], first, T::ZERO);
     }
     transposed(tile)
 }
@@ -270,21 +298,37 @@ fn sums<T: Real>(pool: &ThreadPool, args: [&View<'_>; 3], out: &mut ViewMut<'_>)
         }
         let chunks = points.div_ceil(POINTS);
         let out = Disjoint::new(out);
+        // Of a panel's points, a chunk.
+        let sum = |(b, group): (usize, usize), panel: &[[T; LANES]], chunk: usize| {
+            let first = chunk * POINTS;
+            let at = first..points.min(first + POINTS);
+            let row = b * x.channels + group * LANES;
+            // SAFETY: each chunk of each panel is one unit of one range, and of each row of the result, these points belong to it.
+            let part = |lane| unsafe { out.slice((row + lane) * points + at.start, at.len()) };
+            let mut outs: SmallVec<[&mut [T]; LANES]> = (0..x.count(group)).map(part).collect();
+            simd::run(Sums { terms: &terms.of(b, &at), panel, outs: &mut outs });
+        };
+        let len = rows.len();
+        if batch * groups >= SHARE * pool.threads() && len * LANES <= OWN {
+            pool.ranges(batch * groups, GRAIN / (LANES * len + points * count * 2), |range| {
+                let mut scratch: [Vec<T>; LANES] = Default::default();
+                let mut panel = vec![[T::ZERO; LANES]; len + 1];
+                for at in range.map(|i| (i / groups, i % groups)) {
+                    interleave(x.of(at, &(0..len), &mut scratch), &mut panel[..len]);
+                    (0..chunks).for_each(|chunk| sum(at, &panel, chunk));
+                }
+            });
+            return Ok(());
+        }
         let mut panels = Vec::new();
         for batches in x.rounds(batch) {
             x.panels(pool, &batches, &mut panels);
-            let all = panels.chunks_exact(rows.len() + 1).collect::<Vec<_>>();
+            let all = panels.chunks_exact(len + 1).collect::<Vec<_>>();
             let grain = GRAIN / (points.min(POINTS) * count * 2);
             pool.ranges(all.len() * chunks, grain, |range| {
                 for i in range {
-                    let (panel, first) = (i / chunks, i % chunks * POINTS);
-                    let (b, group) = (batches.start + panel / groups, panel % groups);
-                    let at = first..points.min(first + POINTS);
-                    let row = b * x.channels + group * LANES;
-                    // SAFETY: of each row of the result, these points belong to one unit of one range.
-                    let part = |lane| unsafe { out.slice((row + lane) * points + at.start, at.len()) };
-                    let mut outs: SmallVec<[&mut [T]; LANES]> = (0..x.count(group)).map(part).collect();
-                    simd::run(Sums { terms: &terms.of(b, &at), panel: all[panel], outs: &mut outs });
+                    let panel = i / chunks;
+                    sum((batches.start + panel / groups, panel % groups), all[panel], i % chunks);
                 }
             });
         }
@@ -304,23 +348,29 @@ impl<T: Real> Task for Sums<'_, '_, T> {
 
     #[inline(always)]
     fn run<L: Level>(self, l: L) {
-        let (len, points) = (self.panel.len() - 1, self.outs[0].len());
-        for first in (0..points).step_by(LANES) {
-            let mut sums = [[T::ZERO; LANES]; LANES];
-            for (index, weight) in self.terms {
-                let (index, weight) = (load(index, first, -1), load(weight, first, T::ZERO));
-                for p in 0..LANES {
-                    let (at, weight) = term(index[p], weight[p], len);
-                    let x = self.panel[at];
-                    for lane in 0..LANES {
-                        sums[p][lane] = weight.fma(l, x[lane], sums[p][lane]);
-                    }
+        by_lanes!(self.outs[0].len(), self.part(l));
+    }
+}
+
+impl<T: Real> Sums<'_, '_, T> {
+    #[inline(always)]
+    fn part<const WHOLE: bool>(&mut self, l: impl Level, first: usize) {
+        let len = self.panel.len() - 1;
+        let mut sums = [[T::ZERO; LANES]; LANES];
+        for (index, weight) in self.terms {
+            let index = load::<_, WHOLE>(index, first, -1);
+            let weight = load::<_, WHOLE>(weight, first, T::ZERO);
+            for p in 0..LANES {
+                let (at, weight) = term(index[p], weight[p], len);
+                let x = self.panel[at];
+                for lane in 0..LANES {
+                    sums[p][lane] = weight.fma(l, x[lane], sums[p][lane]);
                 }
             }
-            let sums = transposed(sums);
-            for (out, sums) in self.outs.iter_mut().zip(sums) {
-                store(sums, first, out);
-            }
+        }
+        let sums = transposed(sums);
+        for (out, sums) in self.outs.iter_mut().zip(sums) {
+            store::<_, WHOLE>(sums, first, out);
         }
     }
 }
@@ -400,19 +450,25 @@ impl<T: Real> Task for AddTerms<'_, T> {
 
     #[inline(always)]
     fn run<L: Level>(self, l: L) {
-        let (len, points) = (self.sums.len() - 1, self.grads[0].len());
-        for first in (0..points).step_by(LANES) {
-            let grads = load_transposed(&self.grads, first);
-            for (index, weight) in self.terms {
-                let (index, weight) = (load(index, first, -1), load(weight, first, T::ZERO));
-                for p in 0..LANES {
-                    let (at, weight) = term(index[p], weight[p], len);
-                    let mut sums = self.sums[at];
-                    for lane in 0..LANES {
-                        sums[lane] = weight.fma(l, grads[p][lane], sums[lane]);
-                    }
-                    self.sums[at] = sums;
+        by_lanes!(self.grads[0].len(), self.part(l));
+    }
+}
+
+impl<T: Real> AddTerms<'_, T> {
+    #[inline(always)]
+    fn part<const WHOLE: bool>(&mut self, l: impl Level, first: usize) {
+        let len = self.sums.len() - 1;
+        let grads = load_transposed::<_, WHOLE>(&self.grads, first);
+        for (index, weight) in self.terms {
+            let index = load::<_, WHOLE>(index, first, -1);
+            let weight = load::<_, WHOLE>(weight, first, T::ZERO);
+            for p in 0..LANES {
+                let (at, weight) = term(index[p], weight[p], len);
+                let mut sums = self.sums[at];
+                for lane in 0..LANES {
+                    sums[lane] = weight.fma(l, grads[p][lane], sums[lane]);
                 }
+                self.sums[at] = sums;
             }
         }
     }
@@ -468,28 +524,33 @@ impl<T: Real> Task for AddProducts<'_, '_, T> {
 
     #[inline(always)]
     fn run<L: Level>(self, _: L) {
-        let (len, points) = (self.panel.len() - 1, self.grads[0].len());
-        for first in (0..points).step_by(LANES) {
-            let grads = load_transposed(&self.grads, first);
-            for ((index, _), out) in self.terms.iter().zip(self.outs.iter_mut()) {
-                let index = load(index, first, -1);
-                let mut products = [[T::ZERO; LANES]; LANES];
-                for p in 0..LANES {
-                    let (at, _) = term(index[p], T::ZERO, len);
-                    let x = self.panel[at];
-                    for lane in 0..LANES {
-                        products[p][lane] = grads[p][lane] * x[lane];
-                    }
+        by_lanes!(self.grads[0].len(), self.part());
+    }
+}
+
+impl<T: Real> AddProducts<'_, '_, T> {
+    #[inline(always)]
+    fn part<const WHOLE: bool>(&mut self, first: usize) {
+        let len = self.panel.len() - 1;
+        let grads = load_transposed::<_, WHOLE>(&self.grads, first);
+        for ((index, _), out) in self.terms.iter().zip(self.outs.iter_mut()) {
+            let index = load::<_, WHOLE>(index, first, -1);
+            let mut products = [[T::ZERO; LANES]; LANES];
+            for p in 0..LANES {
+                let (at, _) = term(index[p], T::ZERO, len);
+                let x = self.panel[at];
+                for lane in 0..LANES {
+                    products[p][lane] = grads[p][lane] * x[lane];
                 }
-                let mut sums = load(out, first, T::ZERO);
-                for products in transposed(products) {
-                    for p in 0..LANES {
-                        // Not even NaN, of a term without an element.
-                        sums[p] = sums[p] + if index[p] < 0 { T::ZERO } else { products[p] };
-                    }
-                }
-                store(sums, first, out);
             }
+            let mut sums = load::<_, WHOLE>(out, first, T::ZERO);
+            for products in transposed(products) {
+                for p in 0..LANES {
+                    // Not even NaN, of a term without an element.
+                    sums[p] = sums[p] + if index[p] < 0 { T::ZERO } else { products[p] };
+                }
+            }
+            store::<_, WHOLE>(sums, first, out);
         }
     }
 }

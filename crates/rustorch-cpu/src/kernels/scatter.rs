@@ -45,8 +45,8 @@ fn run_by<I: Element + Into<i64>>(
         return Ok(());
     };
     dispatch_dtype!(x.dtype(), all, T => {
-        if lines.starts.len() == 1 && axis < lines.to.ndim() {
-            // Every line has the same indices: whole slices go to their places.
+        if lines.starts.len() == 1 && axis < lines.to.ndim() && lines.from.numel() > lines.n {
+            // Every one of several lines has the same indices: whole slices go to their places.
             let chosen: Vec<usize> = lines.chosen.iter().map(|&i| i.into() as usize).collect();
             let (from, mut to) = (strided::part(src, &lines.from), strided::part_mut(out, &lines.to));
             let done = for_slices(pool, axis, &chosen, &from, &mut to, &|x: &[T], out: &mut [T]| match mode {

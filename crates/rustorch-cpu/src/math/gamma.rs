@@ -1,6 +1,7 @@
 //! The logarithm of the gamma function and its first two derivatives, in `f64`, to a few units in the last place also beside their
 //! roots: where terms cancel, they are computed in pairs of `f64`.
 
+use super::pair::Pair;
 use std::f64::consts::PI;
 
 /// log|Γ(x)|.
@@ -160,85 +161,4 @@ fn sine_cosine(x: f64) -> (Pair, Pair) {
     let (sine, cosine) = (angle.times(series(37.0)), series(36.0));
     // By the period of two.
     if nearest % 2.0 == 0.0 { (sine, cosine) } else { (sine.negated(), cosine.negated()) }
-}
-
-/// The unevaluated sum of two numbers, of which the second is at most half a unit of the first one's last place: about 106 bits.
-///
-/// Dekker: *A floating-point technique for extending the available precision*, 1971.
-#[derive(Clone, Copy)]
-struct Pair {
-    high: f64,
-    low: f64,
-}
-
-impl Pair {
-    const ONE: Pair = Pair { high: 1.0, low: 0.0 };
-    const PI: Pair = Pair { high: PI, low: 1.224_646_799_147_353_2e-16 };
-    const LN_2: Pair = Pair { high: std::f64::consts::LN_2, low: 2.319_046_813_846_299_6e-17 };
-
-    fn of(x: f64) -> Pair {
-        Pair { high: x, low: 0.0 }
-    }
-
-    fn value(self) -> f64 {
-        self.high + self.low
-    }
-
-    /// Exact.
-    fn sum(a: f64, b: f64) -> Pair {
-        let high = a + b;
-        let part = high - a;
-        Pair { high, low: (a - (high - part)) + (b - part) }
-    }
-
-    fn plus(self, other: Pair) -> Pair {
-        let (high, low) = (Pair::sum(self.high, other.high), Pair::sum(self.low, other.low));
-        let first = Pair::sum(high.high, high.low + low.high);
-        Pair::sum(first.high, first.low + low.low)
-    }
-
-    fn negated(self) -> Pair {
-        Pair { high: -self.high, low: -self.low }
-    }
-
-    fn magnitude(self) -> Pair {
-        if self.high < 0.0 { self.negated() } else { self }
-    }
-
-    fn times(self, other: Pair) -> Pair {
-        let high = self.high * other.high;
-        let low = self.high.mul_add(other.high, -high);
-        Pair::sum(high, low + (self.high * other.low + self.low * other.high))
-    }
-
-    fn divided(self, by: Pair) -> Pair {
-        let first = self.high / by.high;
-        let rest = self.plus(by.times(Pair::of(-first)));
-        let second = rest.high / by.high;
-        let rest = rest.plus(by.times(Pair::of(-second)));
-        let sum = Pair::sum(first, second);
-        Pair::sum(sum.high, sum.low + rest.high / by.high)
-    }
-
-    /// The natural logarithm of a positive number: `2·artanh((m − 1)/(m + 1))` of its mantissa.
-    fn ln(self) -> Pair {
-        let (_, exponent) = libm::frexp(self.high);
-        let scaled = |exponent: i32| {
-            let factor = 2f64.powi(-exponent);
-            Pair { high: self.high * factor, low: self.low * factor }
-        };
-        let mut exponent = exponent;
-        if scaled(exponent).high < std::f64::consts::FRAC_1_SQRT_2 {
-            exponent -= 1;
-        }
-        let m = scaled(exponent);
-        let ratio = m.plus(Pair::of(-1.0)).divided(m.plus(Pair::ONE));
-        let square = ratio.times(ratio);
-        let mut series = Pair::of(0.0);
-        for n in (1..=43).rev().step_by(2) {
-            series = series.times(square).plus(Pair::ONE.divided(Pair::of(f64::from(n))));
-        }
-        let of_mantissa = ratio.times(series).times(Pair::of(2.0));
-        of_mantissa.plus(Pair::LN_2.times(Pair::of(f64::from(exponent))))
-    }
 }

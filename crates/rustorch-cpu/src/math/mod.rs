@@ -4,8 +4,11 @@
 
 pub(crate) mod complex;
 mod double;
+mod fraction;
 mod gamma;
 pub(crate) mod glibc;
+pub(crate) mod log_add_exp;
+mod pair;
 mod precise;
 mod single;
 mod wide;
@@ -119,6 +122,13 @@ pub(crate) trait Real:
     }
     fn pow<L: Level>(self, l: L, b: Self) -> Self;
     fn atan2<L: Level>(self, l: L, x: Self) -> Self;
+    /// log(eˣ + eᵇ), but where this [cancels](log_add_exp::cancels).
+    #[inline(always)]
+    fn log_add_exp<L: Level>(self, l: L, b: Self) -> Self {
+        log_add_exp::quick(l, self, b)
+    }
+    /// The same where it cancels.
+    fn log_add_exp_cancelled<L: Level>(l: L, a: &[Self], b: &[Self], out: &mut [Self]);
 
     /// Whether the argument is too large for `sin`, `cos` and `tan`: use their `far` twins.
     #[inline(always)]
@@ -431,6 +441,10 @@ real!(f32 {
         single::atan2(l, self, x)
     }
     #[inline(always)]
+    fn log_add_exp_cancelled<L: Level>(l: L, a: &[f32], b: &[f32], out: &mut [f32]) {
+        log_add_exp::of_singles(l, a, b, out);
+    }
+    #[inline(always)]
     fn is_far(self) -> bool {
         self.abs() > FAR
     }
@@ -493,6 +507,10 @@ real!(f64 {
     #[inline(always)]
     fn atan2<L: Level>(self, _: L, x: f64) -> f64 {
         f64::atan2(self, x)
+    }
+    #[inline(always)]
+    fn log_add_exp_cancelled<L: Level>(_: L, a: &[f64], b: &[f64], out: &mut [f64]) {
+        log_add_exp::of_doubles(a, b, out);
     }
 });
 

@@ -170,7 +170,7 @@ fn fused_ops_equal_their_steps() {
     let mut random = Philox::new(20);
     let (mut failures, mut steps) = (0, 0);
     let mut results = std::collections::HashSet::new();
-    for i in 0..400 {
+    for i in 0..2000 {
         let dims: Vec<usize> = match i % 20 {
             0 => vec![40, 300, 3],
             1 => vec![20_000],

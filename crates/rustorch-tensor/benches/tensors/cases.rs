@@ -90,6 +90,8 @@ pub(crate) const FAMILIES: &[(&str, &[&str])] = &[
             "gelu/bf16/1000000",
             "exp/bf16/1000000",
             "exp/f64/1000000",
+            "logaddexp/f32/1000000,1000000",
+            "logaddexp/f64/1000000,1000000",
             "where/f32/1000000",
             "to_bf16/f32/1000000",
             "to_f16/f32/1000000",

@@ -191,6 +191,7 @@ fn several(case: &Case<'_>) -> Result<Call> {
             boxed(move || a.matmul(&b))
         }
         "add" => boxed(move || a.add(&b)),
+        "logaddexp" => boxed(move || a.logaddexp(&b)),
         "add_t" => {
             let a = a.t()?;
             boxed(move || a.add(&b))

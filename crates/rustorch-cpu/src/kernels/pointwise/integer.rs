@@ -190,7 +190,7 @@ impl<T: Integer> Task for Binary<'_, T> {
             BitwiseXor => each!(out, a in xs, b in ys => a.xor(b)),
             ShiftLeft => each!(out, a in xs, b in ys => a.shift_left(b)),
             ShiftRight => each!(out, a in xs, b in ys => a.shift_right(b)),
-            Div | Atan2 => unreachable!("{} is not inferred for integers", op.name()),
+            Div | Atan2 | LogAddExp => unreachable!("{} is not inferred for integers", op.name()),
         }
         true
     }

@@ -61,7 +61,9 @@ fn unary_grain(op: UnaryOp) -> usize {
 /// The elements that make a thread worth its while.
 fn binary_grain(op: BinaryOp) -> usize {
     match op {
-        BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::FloorDiv | BinaryOp::Remainder => LONG_GRAIN,
+        BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::LogAddExp | BinaryOp::FloorDiv | BinaryOp::Remainder => {
+            LONG_GRAIN
+        }
         _ => GRAIN,
     }
 }

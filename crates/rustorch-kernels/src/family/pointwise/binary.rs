@@ -14,6 +14,7 @@ pub(super) fn expression(op: BinaryOp, kind: Kind, doubles: bool) -> Option<Stri
             Remainder if doubles => Some("remainder_double(a, b)"),
             Pow if doubles => Some("power_double(a, b)"),
             Atan2 if doubles => Some("atan2_double(a, b)"),
+            LogAddExp if doubles => Some("log_add_exp_double(a, b)"),
             _ => double(op),
         },
         // A power of doubles would need logarithms of more digits than the CPU's has, to give the same ones.
@@ -54,7 +55,7 @@ fn integer(op: BinaryOp, family: &str, zero: &str, bits: u32) -> Option<String> 
         ShiftLeft => format!("select(a << {shift}, {zero}, {outside})"),
         ShiftRight if family == "unsigned" => format!("select(a >> {shift}, {zero}, {outside})"),
         ShiftRight => format!("select(a >> {shift}, select({zero}, ~{zero}, a < {zero}), {outside})"),
-        Div | Atan2 => return None,
+        Div | Atan2 | LogAddExp => return None,
     })
 }
 
@@ -81,6 +82,7 @@ fn single(op: BinaryOp) -> Option<&'static str> {
         Maximum => "larger(a, b)",
         Minimum => "smaller(a, b)",
         Atan2 => "atan2_of(a, b)",
+        LogAddExp => "log_add_exp_of(a, b)",
         _ => return None,
     })
 }

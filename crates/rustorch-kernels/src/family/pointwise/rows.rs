@@ -55,7 +55,11 @@ pub const ROWS: &[Row] = &[
         ],
         FUNCTIONS,
     ),
-    row(OpType::Elementwise, &[Unary(Expm1), Unary(Log1p), Binary(Atan2), Unary(Erf)], SMOOTH),
+    row(
+        OpType::Elementwise,
+        &[Unary(Expm1), Unary(Log1p), Binary(Atan2), Binary(LogAddExp), Unary(Erf)],
+        SMOOTH,
+    ),
     row(OpType::Elementwise, &[FusedPointwise], DENSE)
         .check(super::fused::supports)
         .remark("of operations that the device has, each in its dtypes"),

@@ -59,6 +59,20 @@ fn log1p_of(x: f32) -> f32 {
     let lost = select(x - kept(sum - 1.0), 1.0 - kept(sum - x), x > 1.0);
     return log_of(sum) + lost / sum;
 }
+// log(eᵃ + eᵇ); its error is that of numbers up to log 2 where the result is smaller.
+fn log_add_exp_of(a: f32, b: f32) -> f32 {
+    if nan(a) || nan(b) { return not_a_number(); }
+    let more = max(a, b);
+    let less = min(a, b);
+    // The difference of equal infinities would be NaN.
+    if infinite(more) || infinite(less) { return more; }
+    let difference = kept(less - more);
+    // What rounding the difference has lost.
+    let part = kept(difference - less);
+    let lost = (less - kept(difference - part)) - kept(more + part);
+    let e = exp_of(difference);
+    return more + log1p_of(select(e, e + e * lost, difference > -200.0));
+}
 fn asinh_of(x: f32) -> f32 {
     let t = abs(x);
     if nan(x) { return x; }

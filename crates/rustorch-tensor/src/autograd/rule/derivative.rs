@@ -170,6 +170,12 @@ fn binary<'t>(
             let nowhere = squares.eq(0);
             slope * squares.rdiv(1).masked_fill(nowhere, 0)
         }
+        (LogAddExp, _) => {
+            let (x, other) = if i == 0 { (expr(a)?, b) } else { (expr(b)?, a) };
+            // Equal infinities share the gradient; their difference would be NaN.
+            let both_infinite = x.eq(other).logical_and(x.isinf());
+            g * x.sub(other).masked_fill(both_infinite, 0).sigmoid()
+        }
         (FloorDiv | BitwiseAnd | BitwiseOr | BitwiseXor | ShiftLeft | ShiftRight, _) => return None,
     })
 }

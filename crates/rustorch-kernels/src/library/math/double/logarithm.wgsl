@@ -76,6 +76,20 @@ fn log1p_double(x: f64) -> f64 {
     return (((log_rest(f) + (n * 1.90821492927058770002e-10lf + lost)) - 0.5lf * f * f) + f)
         + n * 6.93147180369123816490e-01lf;
 }
+// log(eᵃ + eᵇ); its error is that of numbers up to log 2 where the result is smaller.
+fn log_add_exp_double(a: f64, b: f64) -> f64 {
+    if nan_double(a) || nan_double(b) { return no_double(); }
+    let more = select(b, a, a > b);
+    let less = select(a, b, a > b);
+    // The difference of equal infinities would be NaN.
+    if infinite_double(more) || infinite_double(less) { return more; }
+    let difference = kept_double(less - more);
+    // What rounding the difference has lost.
+    let part = kept_double(difference - less);
+    let lost = (less - kept_double(difference - part)) - kept_double(more + part);
+    let e = exp_double(difference);
+    return more + log1p_double(select(e, e + e * lost, difference > -800.0lf));
+}
 fn asinh_double(x: f64) -> f64 {
     if nan_double(x) { return x; }
     let t = abs(x);
