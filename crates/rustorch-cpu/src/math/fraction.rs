@@ -53,7 +53,7 @@ impl Fraction {
     }
 
     /// 1 less this number, which is not 0.
-    pub(super) fn from_one(self) -> Fraction {
+    pub(super) fn complement(self) -> Fraction {
         Self::ZERO.minus(self).0
     }
 

@@ -122,10 +122,10 @@ fn in_fractions(a: f64, b: f64) -> f64 {
     let n = (-less * LOG2_E - 0.25).floor();
     let (y, exponent) = libm::frexp(-less);
     let rest = Fraction::of(y, exponent).minus(Fraction::LN_2.fraction_of_times(n as u64)).0;
-    let power = rest.one_minus_exp(0).from_one();
+    let power = rest.one_minus_exp(0).complement();
     // Where terms cancel, that of e^less is at most four times the other.
     let (difference, is_negative) = power.halved(n as i32 - q + 3).minus(missing.halved(3));
-    let (bits, exponent) = if is_negative { difference.from_one() } else { difference }.first_bits();
+    let (bits, exponent) = if is_negative { difference.complement() } else { difference }.first_bits();
     let excess = libm::ldexp(bits as f64, exponent + 3 - q);
     (if is_negative { -excess } else { excess }).ln_1p()
 }

@@ -174,7 +174,7 @@ fn sin_cos<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
     let (n, quadrant) = (shifted - ROUNDER, low_bits(shifted));
     // π/2 in three parts. The first difference is exact: both are multiples of an ulp of π/2, and what is left of them is below 1.
     let r = l.fma(n, -1.570_796_4, x);
-    let r = l.fma(n, 4.371_138_8e-8, r);
+    let r = l.fma(n, 4.371_139e-8, r);
     let r = l.fma(n, 1.715_124_5e-15, r);
     let z = r * r;
     let sin = l.fma(polynomial(l, z, SIN) * z, r, r);
