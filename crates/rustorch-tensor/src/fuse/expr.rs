@@ -200,8 +200,8 @@ macro_rules! pair_methods {
 pair_methods! {
     Binary: add => BinaryOp::Add, sub => BinaryOp::Sub, mul => BinaryOp::Mul, div => BinaryOp::Div,
         floor_divide => BinaryOp::FloorDiv, remainder => BinaryOp::Remainder, pow => BinaryOp::Pow,
-        maximum => BinaryOp::Maximum, minimum => BinaryOp::Minimum, atan2 => BinaryOp::Atan2, logaddexp => BinaryOp::LogAddExp,
-
+        maximum => BinaryOp::Maximum, minimum => BinaryOp::Minimum, atan2 => BinaryOp::Atan2,
+        logaddexp => BinaryOp::LogAddExp,
         bitwise_and => BinaryOp::BitwiseAnd, bitwise_or => BinaryOp::BitwiseOr, bitwise_xor => BinaryOp::BitwiseXor,
         bitwise_left_shift => BinaryOp::ShiftLeft, bitwise_right_shift => BinaryOp::ShiftRight;
     Compare: eq => CompareOp::Eq, ne => CompareOp::Ne, lt => CompareOp::Lt, le => CompareOp::Le, gt => CompareOp::Gt,
