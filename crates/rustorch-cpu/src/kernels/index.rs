@@ -74,9 +74,6 @@ pub(super) fn index_select(
     dispatch_dtype!(x.dtype(), all, T => select::<T>(pool, axis, x, &index, out), _ => Err(unreachable_memory()))
 }
 
-/// Lines that are on their way from memory: their places follow from nothing but the indices.
-const AHEAD: usize = 8;
-
 fn select<T: Element>(
     pool: &ThreadPool,
     axis: usize,
@@ -111,11 +108,7 @@ fn select<T: Element>(
         let (mut outer, mut at, mut rest) =
             (range.start / inner / n, range.start / inner % n, range.start % inner);
         for i in range {
-            let number = |at: usize| (outer * len + index[at]) * inner + rest;
-            if inner == 1 && at + AHEAD < n {
-                source.prefetch(number(at + AHEAD));
-            }
-            let row = source.row(number(at), &mut gathered);
+            let row = source.row((outer * len + index[at]) * inner + rest, &mut gathered);
             // SAFETY: each line of the output belongs to one range, and is written whole.
             unsafe { target.with_row(i, &mut scattered, |out| out.copy_from_slice(row)) };
             rest += 1;

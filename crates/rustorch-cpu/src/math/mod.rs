@@ -75,8 +75,6 @@ pub(crate) trait Real:
     fn exp_normal<L: Level>(self, l: L) -> Self {
         self.exp(l)
     }
-    /// More precise where `exp` is quick.
-    fn fine_exp<L: Level>(self, l: L) -> Self;
     fn expm1<L: Level>(self, l: L) -> Self;
     fn ln<L: Level>(self, l: L) -> Self;
     fn log2<L: Level>(self, l: L) -> Self;
@@ -169,14 +167,14 @@ pub(crate) trait Real:
     /// 1/(1 + e⁻ˣ)
     #[inline(always)]
     fn sigmoid<L: Level>(self, l: L) -> Self {
-        let e = (-self.abs()).fine_exp(l);
+        let e = (-self.abs()).exp(l);
         over_one_plus(if self < Self::ZERO { e } else { Self::ONE }, Self::ZERO, e)
     }
 
     /// x·sigmoid(x)
     #[inline(always)]
     fn silu<L: Level>(self, l: L) -> Self {
-        let e = (-self.abs()).fine_exp(l);
+        let e = (-self.abs()).exp(l);
         if self < Self::ZERO {
             // What rounding the product lost counts, too.
             let product = self * e;
@@ -418,7 +416,7 @@ fn erfinv(x: f64) -> f64 {
 }
 
 real!(f32 {
-    by_single!(sigmoid, silu, gelu, exp, fine_exp, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh,
+    by_single!(sigmoid, silu, gelu, exp, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh,
         atanh, erf);
     #[inline(always)]
     fn fma<L: Level>(self, l: L, a: f32, b: f32) -> f32 {
@@ -462,10 +460,6 @@ real!(f32 {
 real!(f64 {
     #[inline(always)]
     fn exp<L: Level>(self, _: L) -> f64 {
-        precise::exp(self)
-    }
-    #[inline(always)]
-    fn fine_exp<L: Level>(self, _: L) -> f64 {
         precise::exp(self)
     }
     #[inline(always)]

@@ -24,19 +24,9 @@ fn polynomial<L: Level, const N: usize>(l: L, x: f32, c: [f32; N]) -> f32 {
 /// eˣ = 2ⁿ·eʳ with |r| ≤ ½ log 2.
 #[inline(always)]
 pub(super) fn exp<L: Level>(l: L, x: f32) -> f32 {
-    let (r, _, n) = reduce(l, x);
+    let (r, n) = reduce(l, x);
     let p = polynomial(l, r, EXP);
     scale(l.fma(p * r, r, r) + 1.0, n)
-}
-
-/// The same to 0.6 units in the last place, for functions that add errors of their own.
-#[inline(always)]
-pub(super) fn fine_exp<L: Level>(l: L, x: f32) -> f32 {
-    let (r, lost, n) = reduce(l, x);
-    let p = polynomial(l, r, EXP);
-    let most = 1.0 + r;
-    let rest = l.fma(p * r, r, lost + (r - (most - 1.0)));
-    scale(most + rest, n)
 }
 
 /// eˣ to 1.96 units in the last place, by the polynomial and the order of operations of Arm's optimized routines
@@ -72,7 +62,7 @@ pub(super) fn exp_normal<L: Level>(l: L, x: f32) -> f32 {
 /// eˣ for |x| up to 87, where 2ⁿ has an exponent.
 #[inline(always)]
 fn exp_within<L: Level>(l: L, x: f32) -> f32 {
-    let (r, _, n) = reduce_within(l, x);
+    let (r, n) = reduce_within(l, x);
     (l.fma(polynomial(l, r, EXP) * r, r, r) + 1.0) * power(n)
 }
 
@@ -84,9 +74,9 @@ fn exp2_within<L: Level>(l: L, x: f32) -> f32 {
     l.fma(polynomial(l, f, EXP2), f, 1.0) * power(low_bits(shifted))
 }
 
-/// r, what rounding it lost, and n.
+/// r and n.
 #[inline(always)]
-fn reduce<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
+fn reduce<L: Level>(l: L, x: f32) -> (f32, i32) {
     // Beyond these the result is 0 or ∞; a NaN fails both tests. At the lower one, both factors of `scale` are 0: a product that is
     // rounded to 0 takes CPUs a hundred times as long, and e^−∞ is common where scores are masked.
     let x = if x > 89.0 { 89.0 } else { x };
@@ -96,14 +86,13 @@ fn reduce<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
 
 /// [`reduce`] where 2ⁿ is in or near the range of exponents.
 #[inline(always)]
-fn reduce_within<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
+fn reduce_within<L: Level>(l: L, x: f32) -> (f32, i32) {
     let shifted = l.fma(x, consts::LOG2_E, ROUNDER);
     let n = low_bits(shifted);
     let whole = shifted - ROUNDER;
     // log 2 in two parts, the first short, so that its multiples are exact.
     let high = l.fma(whole, -0.693_359_4, x);
-    let r = l.fma(whole, 2.121_944_4e-4, high);
-    (r, l.fma(whole, 2.121_944_4e-4, high - r), n)
+    (l.fma(whole, 2.121_944_4e-4, high), n)
 }
 
 /// `e`·2ⁿ, in two factors, because n may exceed the exponents at either end.
@@ -247,7 +236,7 @@ const ERFC: [f32; 8] = [
     -0.00017845111,
 ];
 
-/// x·Φ(x), where Φ(−|x|) is a power of 2: so that it keeps its digits where x is negative.
+/// x·Φ(x). Φ(−|x|) is computed as a power of 2, which keeps its digits where it is small; 1 + erf would lose them.
 #[inline(always)]
 pub(super) fn gelu<L: Level>(l: L, x: f32) -> f32 {
     let t = x.abs();
@@ -277,7 +266,7 @@ const GELU: [f32; 10] = [
 fn exp_of_negative<L: Level>(l: L, x: f32) -> f32 {
     // A NaN fails the test.
     let x = if x < -150.0 { -150.0 } else { x };
-    let (r, _, n) = reduce_within(l, x);
+    let (r, n) = reduce_within(l, x);
     let e = l.fma(polynomial(l, r, EXP) * r, r, r) + 1.0;
     // In two factors, since 2ⁿ may be below the normal range. Far below it the first is 0, as in `reduce`.
     let scaled = e * f32::from_bits((n.wrapping_add(127 + 64).max(0) as u32) << 23);

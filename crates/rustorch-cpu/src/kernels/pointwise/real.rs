@@ -136,7 +136,7 @@ impl<T: Real> Task for Binary<'_, T> {
     }
 }
 
-/// Blocks of results, those of which that are to be computed anew together.
+/// log(eᵃ + eᵇ), block by block: the results of a block that [cancel](cancels) are collected and computed again together.
 #[inline(always)]
 fn log_add_exp<T: Real, L: Level>(l: L, xs: &[T], ys: &[T], out: &mut [T]) {
     const BLOCK: usize = 512;

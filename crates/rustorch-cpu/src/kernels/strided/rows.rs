@@ -2,7 +2,7 @@
 
 use super::copy::Plane;
 use super::{base, base_mut, map::copy_run, unreachable_memory};
-use crate::{ThreadPool, simd};
+use crate::ThreadPool;
 use rustorch_core::{Dims, Element, Fault, View, ViewMut};
 use std::marker::PhantomData;
 
@@ -14,8 +14,6 @@ const TOGETHER: usize = 256 << 10;
 const MOST: usize = 4 << 20;
 /// Elements of as many lines that are contiguous, in bytes: more would not be faster.
 const WIDEST: usize = 512;
-/// Bytes of a line that [`Rows::prefetch`] asks for at most: the CPU reads on by itself.
-const MOST_AHEAD: usize = 512;
 
 /// The lines of a view along an axis, numbered in row-major order of the other axes.
 pub(crate) struct Rows<'a, T> {
@@ -158,15 +156,6 @@ impl<'a, T: Element> Rows<'a, T> {
             scratch.set_len(len);
         }
         scratch
-    }
-
-    /// Asks for the beginning of line `i`, which is read soon.
-    #[inline]
-    pub(crate) fn prefetch(&self, i: usize) {
-        let first = self.lines.at::<T>(i).cast::<u8>();
-        (0..(self.len() * size_of::<T>()).min(MOST_AHEAD))
-            .step_by(LINE)
-            .for_each(|byte| simd::prefetch(first.wrapping_add(byte)));
     }
 
     /// Whether every line is contiguous and not an output's, so that [`row`](Self::row) borrows it.
