@@ -1,6 +1,7 @@
 //! Products and sums of products beside matmul: tensordot, addmm, traces, cross and Kronecker products; distances.
 
-use crate::autograd::autocast;
+use crate::autograd::autocast::{self, Autocast};
+use crate::autograd::record::is_recorded;
 use crate::einsum::{LABELS, Term, contract};
 use crate::{Tensor, fuse};
 use rustorch_core::{DType, Dims, Error, Result, Scalar, Shape, resolve_axis};
@@ -252,7 +253,7 @@ impl Tensor {
     /// `[.., n, k]` and `[.., m, k]` give `[.., n, m]`. Batches broadcast. `p` may be 0 (how many elements differ) and ∞.
     ///
     /// As in PyTorch, Euclidean distances of more than 25 rows are √(|x|² + |y|² − 2·x·y) by one matmul, which loses digits where
-    /// points are much closer to each other than to the origin.
+    /// points are much closer to each other than to the origin; [`autocast`](crate::autograd::autocast()) does not lower it.
     ///
     /// ```
     /// # use rustorch_tensor::Tensor;
@@ -285,6 +286,8 @@ impl Tensor {
             let wide = DType::F32;
             return self.to_dtype(wide)?.cdist(&other.to_dtype(wide)?, p)?.to_dtype(dtype);
         }
+        // Differences of large squares need their digits.
+        let _scope = autocast::is_active().then(|| Autocast::new(None)).transpose()?;
         if p == 2.0 && n.max(m) > ROWS_BY_DIFFERENCES {
             return self.euclidean(other);
         }
@@ -314,16 +317,22 @@ impl Tensor {
         Tensor::cat(&parts.iter().map(distances).collect::<Result<Vec<_>>>()?, -2)
     }
 
-    /// Distances from squares of lengths and inner products. The gradient of no distance is zero.
+    /// Distances from squares of lengths and inner products, all summed by one matmul. The gradient of no distance is zero.
     fn euclidean(&self, other: &Tensor) -> Result<Tensor> {
         let lengths = |x: &Tensor| x.square()?.sum(-1, true);
-        let inner = self.matmul(&other.transpose(-2, -1)?)?;
-        let distances = fuse(|[a, b, inner]| {
-            let squares = (a + b - inner * 2).clamp_min(0);
+        let (left, right) = (lengths(self)?, lengths(other)?);
+        let rows = Tensor::cat(&[&self.mul(-2)?, &left, &left.ones_like()?], -1)?;
+        let columns = Tensor::cat(&[other, &right.ones_like()?, &right], -1)?;
+        let has_gradient = is_recorded(&[self, other]);
+        let distances = fuse(|[squares]| {
+            let squares = squares.clamp_min(0);
+            if !has_gradient {
+                return squares.sqrt();
+            }
             let none = squares.eq(0);
             squares.masked_fill(none, 1).sqrt().masked_fill(none, 0)
         })?;
-        distances.apply(&[&lengths(self)?, &lengths(other)?.transpose(-2, -1)?, &inner])
+        distances.apply(&[&rows.matmul(&columns.transpose(-2, -1)?)?])
     }
 
     /// The Kronecker product: each element of this tensor, times all of the other. Fewer dimensions get ones in front.

@@ -39,7 +39,7 @@ pub(crate) fn is_tracked(args: &[&Tensor]) -> bool {
 
 /// Whether an operation is recorded: this thread records, and an argument requires a gradient.
 #[inline]
-fn is_recorded(args: &[&Tensor]) -> bool {
+pub(crate) fn is_recorded(args: &[&Tensor]) -> bool {
     is_grad_enabled() && args.iter().any(|x| x.history().requires_grad())
 }
 

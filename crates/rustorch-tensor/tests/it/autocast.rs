@@ -95,3 +95,15 @@ fn checkpoints_run_again_in_their_precision() -> Result<()> {
     assert_eq!(grads(&weights), expected);
     Ok(())
 }
+
+#[test]
+fn distances_keep_their_digits() -> Result<()> {
+    // torch.autocast("cpu", torch.bfloat16) does not lower torch.cdist either.
+    let generator = Generator::new(3);
+    let (x, y) = (generator.randn([30, 8], DType::F32)?, generator.randn([40, 8], DType::F32)?);
+    for p in [1.0, 2.0] {
+        let lowered = autocast(DType::BF16, || x.cdist(&y, p))??;
+        assert_eq!(lowered.to_vec::<f32>()?, x.cdist(&y, p)?.to_vec::<f32>()?);
+    }
+    Ok(())
+}
