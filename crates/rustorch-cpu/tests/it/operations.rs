@@ -2,10 +2,10 @@
 
 use crate::testing::{Tensor, close, fails, noise, run, run1};
 use rustorch_core::{
-    AddRmsNorm, Arange, BinaryOp, C64, C128, Cast, Clamp, CompareOp, Concat, DType, Element, Embedding,
-    Error, Fill, Gather, GluOp, IndexSelect, LayerNorm, Op, Pad, QuantType, RmsNorm, Rope, RopeParams,
-    RopeStyle, Scalar, Scatter, ScatterMode, Shape, Softmax, Sort, TopK, Tri, UnaryOp, Where, Yarn, bf16,
-    f16,
+    AddRmsNorm, Arange, BinaryOp, C64, C128, Cast, Clamp, CompareOp, Concat, CopyOp, DType, Element,
+    Embedding, Error, Fill, Gather, GluOp, IndexSelect, LayerNorm, Op, Pad, QuantType, RmsNorm, Rope,
+    RopeParams, RopeStyle, Scalar, Scatter, ScatterMode, Shape, Softmax, Sort, TopK, Tri, UnaryOp, Where,
+    Yarn, bf16, f16,
 };
 
 #[test]
@@ -100,6 +100,26 @@ fn scalars_of_rows() {
     check::<f64>(f64::from, |x| x);
     check::<f16>(f16::from_f32, f16::to_f64);
     check::<bf16>(bf16::from_f32, bf16::to_f64);
+}
+
+#[test]
+fn elements_are_repeated_in_every_layout() {
+    fn check<T: Element + PartialEq + std::fmt::Debug>(make: impl Fn(usize) -> T) {
+        let (m, n) = (70, 3);
+        let values: Vec<T> = (0..m * n).map(make).collect();
+        for (dims, repeated) in [([m, n, 1], [m, n, 41]), ([1, m, n], [9, m, n]), ([m, 1, n], [m, 16, n])] {
+            let shape = Shape::new(&repeated[..]).unwrap();
+            let x = Tensor::new(&dims, &values).with(|l| l.broadcast_to(&shape, "test").unwrap());
+            assert_eq!(run1::<T>(&Op::Copy(CopyOp), &[&x]), x.values::<T>(), "{dims:?}");
+            let x = x.with(|l| l.transpose(0, 2).unwrap());
+            assert_eq!(run1::<T>(&Op::Copy(CopyOp), &[&x]), x.values::<T>(), "{dims:?}, transposed");
+        }
+    }
+    check::<u8>(|i| i as u8);
+    check::<f16>(|i| f16::from_f32(i as f32));
+    check::<f32>(|i| i as f32);
+    check::<i64>(|i| -(i as i64));
+    check::<C128>(|i| C128::new(i as f64, -1.0));
 }
 
 #[test]

@@ -14,8 +14,9 @@ const TILE: usize = 16;
 /// Elements of each dimension of what one thread transposes at a time: tiles of which share pages.
 const BLOCK: usize = 64;
 
-/// Copies elements between any layouts of one shape: rows that are contiguous on both sides as a whole, others by tiles of the
-/// dimensions that are contiguous on either side, so that whole cache lines are read and written. `false` where neither helps.
+/// Copies elements between any layouts of one shape: rows that are contiguous on both sides as a whole, rows of one repeated element
+/// by filling them, others by tiles of the dimensions that are contiguous on either side, so that whole cache lines are read and
+/// written. `false` where nothing of this helps.
 pub(crate) fn copy_rows(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<bool, Fault> {
     if x.dtype() != out.dtype() || x.is_aliased() {
         return Ok(false);
@@ -48,6 +49,17 @@ pub(crate) fn copy_rows(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) 
         });
         return Ok(true);
     }
+    if from.strides[last] == 0 && joint.dims[last] >= TILE {
+        let outer = Outer::new(&joint, &[last]);
+        let len = joint.dims[last];
+        pool.ranges(outer.count(), (GRAIN / (len * size)).max(1), |range| {
+            outer.each(range, |[to_index, from_index]| {
+                // SAFETY: one element and one row that the views have, of different memory.
+                unsafe { fill(from.at_index(from_index), to.at_index(to_index), len, size) };
+            });
+        });
+        return Ok(true);
+    }
     let Some(across) = (0..last).find(|&axis| from.strides[axis] == 1) else { return Ok(false) };
     let (rows, cols) = (joint.dims[across], joint.dims[last]);
     if rows < 4 || cols < 4 {
@@ -71,6 +83,30 @@ pub(crate) fn copy_rows(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) 
         }
     });
     Ok(true)
+}
+
+/// Writes one element of so many bytes `len` times.
+///
+/// # Safety
+/// The element can be read and the row written; they do not overlap.
+unsafe fn fill(from: *const u8, to: *mut u8, len: usize, size: usize) {
+    unsafe fn of<W: Copy>(from: *const W, to: *mut W, len: usize) {
+        // SAFETY: the contract of `fill`. Uninitialized elements may be written.
+        unsafe {
+            std::slice::from_raw_parts_mut(to.cast::<MaybeUninit<W>>(), len).fill(MaybeUninit::new(*from))
+        }
+    }
+    // SAFETY: this function's contract. Words have the size of the elements and at most their alignment.
+    unsafe {
+        match size {
+            1 => of::<u8>(from.cast(), to.cast(), len),
+            2 => of::<u16>(from.cast(), to.cast(), len),
+            4 => of::<u32>(from.cast(), to.cast(), len),
+            // Complex numbers are aligned like their parts.
+            8 => of::<[u32; 2]>(from.cast(), to.cast(), len),
+            _ => of::<[u64; 2]>(from.cast(), to.cast(), len),
+        }
+    }
 }
 
 /// The address of a view's first element.
