@@ -2,11 +2,9 @@
 
 use crate::Tensor;
 use crate::autograd::record::Results;
-use crate::dispatch::{run, run_into, run_many};
+use crate::dispatch::{run, run_many};
 use crate::random::dropout_mask;
-use rustorch_core::{
-    Attention, DType, Dims, Error, Op, OutputMeta, Result, Rope, RopeParams, Shape, TensorMeta,
-};
+use rustorch_core::{Attention, DType, Dims, Error, Op, OutputMeta, Result, RopeParams, Shape, TensorMeta};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
@@ -165,50 +163,11 @@ impl Tensor {
     /// # Errors
     /// If shapes or dtypes do not fit.
     pub fn rope(&self, positions: &Tensor, rope: &RopeParams, factors: Option<&Tensor>) -> Result<Tensor> {
-        let op = Op::Rope(Rope { params: rope.clone(), to: self.dtype() });
+        let op = Op::Rope(rope.clone());
         let positions = positions.to_index("rope")?;
         match factors {
             Some(factors) => run(&op, &[self, &positions, factors]),
             None => run(&op, &[self, &positions]),
-        }
-    }
-
-    /// [`rope`](Self::rope), written into the memory of a tensor of the same shape and converted to its dtype: where a model
-    /// keeps its keys. Of `F32` to 16 bits, and where the dtype stays, that is one pass over memory.
-    ///
-    /// ```
-    /// # use rustorch_tensor::{DType, RopeParams, RopeStyle, Tensor};
-    /// let rope = RopeParams { style: RopeStyle::Halves, rotated: 2, base: 10000.0, scale: 1.0, yarn: None };
-    /// let cache = Tensor::zeros([4, 2], DType::F16)?;
-    /// let key = Tensor::new([[3.0f32, 4.0]])?;
-    /// key.rope_into(&Tensor::new([0i64])?, &rope, None, &cache.narrow(0, 2, 1)?)?;
-    /// assert_eq!(cache.to_dtype(DType::F32)?.to_vec::<f32>()?, [0.0, 0.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0]);
-    /// # Ok::<(), rustorch_tensor::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`rope`](Self::rope); and if the shapes differ, the memory is read-only, or `place` reaches an element twice.
-    #[cfg_attr(debug_assertions, track_caller)]
-    pub fn rope_into(
-        &self,
-        positions: &Tensor,
-        rope: &RopeParams,
-        factors: Option<&Tensor>,
-        place: &Tensor,
-    ) -> Result<()> {
-        if place.shape() != self.shape() {
-            let message = "the place must have the shape of what is rotated";
-            return Err(Error::shape("rope_into", message, [self.shape(), place.shape()]));
-        }
-        let to = place.dtype();
-        if !Rope::gives(self.dtype(), to) {
-            return place.copy_(&self.rope(positions, rope, factors)?);
-        }
-        let op = Op::Rope(Rope { params: rope.clone(), to });
-        let positions = positions.to_index("rope_into")?;
-        match factors {
-            Some(factors) => run_into(&op, &[self, &positions, factors], place),
-            None => run_into(&op, &[self, &positions], place),
         }
     }
 }

@@ -73,7 +73,7 @@ pub use random::{Distribution, DistributionKind, Dropout, LogGammaGrad, Random, 
 pub use recurrent::{CausalConv1d, GatedDeltaRule, HeadBroadcast, RwkvWkv7, SsmScan};
 pub use reduce::{Reduce, ReduceKind, ReduceOp, Scan, ScanOp};
 pub use rnn_gates::{RnnGates, RnnGatesBackward};
-pub use rope::{Rope, RopeParams, RopeStyle, Yarn};
+pub use rope::{RopeParams, RopeStyle, Yarn};
 pub use sort::{Sort, TopK};
 
 use crate::{DType, OutputMeta, Outputs, PhiloxKey, Result, TensorMeta};
@@ -132,7 +132,7 @@ ops! {
         /// `(r, w, k, v, a, b, state) →` the recurrence of RWKV 7, and the next state.
         RwkvWkv7(RwkvWkv7),
         /// `(x: [.., seq, dim], positions: [seq][, frequency factors: [rotated / 2]]) →` rotated.
-        Rope(Rope),
+        Rope(RopeParams),
         /// `(x, index: [n] integer) →` slices of `x` along an axis.
         IndexSelect(IndexSelect),
         /// `(x, index) →` `out[.., i, ..] = x[.., index[.., i, ..], ..]` along an axis; `x` and `index` have equal rank.

@@ -56,41 +56,19 @@ pub struct Yarn {
     pub original_context: usize,
 }
 
-/// Rotary position embedding: see [`RopeParams`].
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
-pub struct Rope {
-    /// The rotation.
-    pub params: RopeParams,
-    /// The dtype of the result: that of `x`; or, of `F32`, one of 16 bits, to which a cast would round the same.
-    pub to: DType,
-}
-
-impl Rope {
+impl RopeParams {
     /// The operation's name.
     pub const NAME: &'static str = "rope";
-
-    /// Whether results of a rotation of one dtype may be of another.
-    pub fn gives(x: DType, to: DType) -> bool {
-        to == x || x == DType::F32 && matches!(to, DType::F16 | DType::BF16)
-    }
 }
 
-impl Operation for Rope {
+impl Operation for RopeParams {
     const CLASS: OpType = OpType::Attention;
 
     fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let (to, rotated) = (self.to, self.params.rotated);
+        let rotated = self.rotated;
         expect_args(Self::NAME, args, 2..=3)?;
         let (x, positions) = (&args[0], &args[1]);
         float(Self::NAME, x.dtype)?;
-        if !Rope::gives(x.dtype, to) {
-            return Err(Error::dtype(
-                Self::NAME,
-                "gives its argument's dtype, or f16 or bf16 of f32; cast to others",
-                [x.dtype, to],
-            ));
-        }
         index_dtype(Self::NAME, positions)?;
         let ndim = x.shape().ndim();
         if ndim < 2 || positions.dims() != [x.dims()[ndim - 2]] {
@@ -119,7 +97,7 @@ impl Operation for Rope {
                 [factors.shape()],
             ));
         }
-        one(to, x.shape().clone())
+        one(x.dtype, x.shape().clone())
     }
 
     fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {

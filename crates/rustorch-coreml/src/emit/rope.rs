@@ -4,11 +4,10 @@ use super::{Emit, Emitter};
 use crate::builder::{Data, Var};
 use crate::float::FloatDtype;
 use crate::support::Condition;
-use rustorch_core::{DType, Node, Rope, RopeStyle};
+use rustorch_core::{DType, Node, RopeParams, RopeStyle};
 
 impl Emitter<'_> {
-    pub(super) fn rope(&mut self, op: &Rope, node: &Node) -> Emit {
-        let params = &op.params;
+    pub(super) fn rope(&mut self, params: &RopeParams, node: &Node) -> Emit {
         if params.yarn.is_some() {
             return Err(Condition::NoYarn.into());
         }
@@ -54,9 +53,7 @@ impl Emitter<'_> {
         if params.rotated < x.dims[last] {
             parts.push(self.narrow(&x, last, params.rotated, x.dims[last] - params.rotated));
         }
-        let y = self.joined(&parts, last);
-        let to = self.program_dtype(op.to);
-        Ok(self.float_as(&y, to))
+        Ok(self.joined(&parts, last))
     }
 
     /// The two elements of each pair in their places.

@@ -116,7 +116,7 @@ pub(crate) fn run(
         }
         Op::Rope(op) => {
             let [x, positions] = refs(args)?;
-            rope::run(pool, &op.params, x, positions, args.get(2), only(outs)?)
+            rope::run(pool, op, x, positions, args.get(2), only(outs)?)
         }
         Op::CachedAttention(op) => kv_cache::cached_attention(pool, op, refs(args)?, outs),
         Op::SliceUpdate(op) => kv_cache::slice_update(pool, op.axis, refs(args)?, only(outs)?),

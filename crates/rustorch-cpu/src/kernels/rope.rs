@@ -4,9 +4,7 @@ use super::strided::{self, for_rows, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
-use rustorch_core::{
-    DType, Error, Fault, RopeParams, RopeStyle, View, ViewMut, Yarn, bf16, dispatch_dtype, f16,
-};
+use rustorch_core::{DType, Error, Fault, RopeParams, RopeStyle, View, ViewMut, Yarn, dispatch_dtype};
 
 pub(super) fn run(
     pool: &ThreadPool,
@@ -23,13 +21,7 @@ pub(super) fn run(
     };
     let factors = factors.map(strided::dense::<f32>).transpose()?;
     let rope_args = RopeArgs { rope, positions: &positions, factors: factors.as_deref() };
-    match (x.dtype(), out.dtype()) {
-        (DType::F32, DType::F16) => rope_args.run::<f32, f16>(pool, x, out),
-        (DType::F32, DType::BF16) => rope_args.run::<f32, bf16>(pool, x, out),
-        (dtype, _) => dispatch_dtype!(dtype, float, T => {
-            rope_args.run::<T, T>(pool, x, out)
-        }, _ => Err(unreachable_memory())),
-    }
+    dispatch_dtype!(x.dtype(), float, T => rope_args.run::<T>(pool, x, out), _ => Err(unreachable_memory()))
 }
 
 /// What a rotation depends on beside its argument.
@@ -40,13 +32,7 @@ struct RopeArgs<'a> {
 }
 
 impl RopeArgs<'_> {
-    /// Rotates elements of `T`; the results are rounded to `U`.
-    fn run<T: Wide, U: Wide<Acc = T::Acc>>(
-        &self,
-        pool: &ThreadPool,
-        x: &View<'_>,
-        out: &mut ViewMut<'_>,
-    ) -> Result<(), Fault> {
+    fn run<T: Wide>(&self, pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
         let RopeArgs { rope, positions, factors } = *self;
         let axis = x.layout().ndim() - 1;
         let (dim, seq) = (x.layout().dims()[axis], positions.len());
@@ -59,11 +45,11 @@ impl RopeArgs<'_> {
                 simd::run(RopeCosSin { rope, position: T::Acc::of(position), factors, cos, sin });
             }
         });
-        for_rows(pool, x, out, axis, dim, &|i, x: &[T], out: &mut [U]| {
+        for_rows(pool, x, out, axis, dim, &|i, x: &[T], out: &mut [T]| {
             let (cos, sin) = table[i % seq * 2 * half..][..2 * half].split_at(half);
             let (mut wide, mut result) = (Vec::new(), Vec::new());
             let x = T::widen(x, &mut wide);
-            U::narrow(out, &mut result, |out| simd::run(ApplyRope { style, x, cos, sin, out }));
+            T::narrow(out, &mut result, |out| simd::run(ApplyRope { style, x, cos, sin, out }));
         })
     }
 }

@@ -252,7 +252,7 @@ impl Kernels for Assert {}
 pub(crate) fn writes_rows(op: &Op, out: &Operand<'_>, hardware: &Hardware) -> bool {
     let bytes = (out.layout.end() as u64).saturating_mul(out.dtype.block_bytes() as u64);
     // Chains write one run.
-    (op.pointwise_arity().is_some() || matches!(op, Op::Rope(_)))
+    op.pointwise_arity().is_some()
         // What is larger is cut, and its parts are made apart.
         && bytes <= hardware.max_binding
         && out.layout.ndim() <= strided::MAX_RANK

@@ -8,7 +8,7 @@ use crate::splitting::{SplitPlan, axes, axes::one};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{DType, Decline, OpKind, OpType, Rope, RopeParams, RopeStyle};
+use rustorch_core::{DType, Decline, OpKind, OpType, RopeParams, RopeStyle};
 use std::fmt::Write;
 
 /// The kernel of the table: `[position][cosines of all pairs, then sines]`.
@@ -23,12 +23,9 @@ pub struct RopeCosSin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ApplyRope {
     dtype: DType,
-    output: DType,
     adjacent: bool,
     /// Rank of the rows after merging.
     rank: usize,
-    /// Whether the result is rows of whole words with gaps between them, not one run.
-    rows: bool,
 }
 
 parameters! {
@@ -51,7 +48,7 @@ parameters! {
 
 parameters! {
     /// Parameters of the rotation kernel.
-    struct ApplyParams(rank: usize, tensors: usize) {
+    struct ApplyParams(rank: usize) {
         n: usize,
         dim: usize,
         seq: usize,
@@ -59,7 +56,7 @@ parameters! {
         x_start: u32,
         x_stride: usize,
         y_start: u32,
-        grid: Grid = (rank, tensors),
+        grid: Grid = (rank, 1),
     }
 }
 
@@ -67,9 +64,9 @@ parameters! {
 pub const ROWS: &[Row] =
     &[row(OpType::Attention, &[OpKind::Rope], sets::SINGLE).beside(&[DType::I32, DType::I64])];
 
-impl Kernels for Rope {
+impl Kernels for RopeParams {
     fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
-        self::plan(plan, request, &self.params)
+        self::plan(plan, request, self)
     }
 
     fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
@@ -118,13 +115,9 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &RopeParams) -> Result
     })?;
     plan.cached_step(launch, line((seq * half).div_ceil(WORKGROUP as usize), request.hardware)?);
 
-    let gaps = !out.layout.is_contiguous();
-    let grid = match gaps {
-        true => Grid::new(&[&rows(x.layout)?, &rows(out.layout)?]),
-        false => Grid::new(&[&rows(x.layout)?]),
-    };
+    let grid = Grid::new(&[&rows(x.layout)?]);
     let adjacent = rope.style == RopeStyle::Adjacent;
-    let kernel = ApplyRope { dtype: x.dtype, output: out.dtype, adjacent, rank: grid.ndim(), rows: gaps };
+    let kernel = ApplyRope { dtype: x.dtype, adjacent, rank: grid.ndim() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let x_start = launch.read(&x)?;
     launch.bytes(table, table_bytes, false)?;
@@ -225,13 +218,13 @@ impl RopeCosSin {
 
 impl ApplyRope {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let ApplyRope { dtype, output, adjacent, rank, rows: gaps } = *self;
+        let ApplyRope { dtype, adjacent, rank } = *self;
         let mut module = Module::new();
         let x = module.elements("x", dtype, false, hardware);
         module.buffer("table", "array<f32>", false);
-        let y = module.elements("y", output, true, hardware);
+        let y = module.elements("y", dtype, true, hardware);
         let ApplyParams { n, dim, seq, half, x_start, x_stride, y_start, grid } =
-            module.parameters::<ApplyParams>((rank, if gaps { 2 } else { 1 }));
+            module.parameters::<ApplyParams>(rank);
         module.add(&library::exact(hardware));
         let pair = match adjacent {
             true => "let i = e >> 1u; let second = (e & 1u) != 0u; let first_at = e - (e & 1u); let second_at = first_at + 1u;".to_owned(),
@@ -266,19 +259,7 @@ impl ApplyRope {
         );
         let values: Vec<String> =
             (0..per_word).map(|k| format!("rotated(min(first + {k}u, {n} - 1u))")).collect();
-        let word = match gaps {
-            // Its neighbours in the word are the next of the row.
-            true => {
-                let _ = writeln!(
-                    body,
-                    "var place = {y_start} + first % {dim};\nvar at = 0u;\n{}",
-                    grid.positions(&format!("first / {dim}"), &["at", "place"])
-                );
-                format!("place / {per_word}u")
-            }
-            false => format!("{y_start} / {per_word}u + t"),
-        };
-        body.push_str(&y.store(&word, &values));
+        body.push_str(&y.store(&format!("{y_start} / {per_word}u + t"), &values));
         module.finish([WORKGROUP, 1, 1], &body)
     }
 }

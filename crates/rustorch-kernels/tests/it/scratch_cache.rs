@@ -4,8 +4,8 @@
 use crate::common::lazy;
 use crate::common::lazy::Lazy;
 use rustorch_core::{
-    Backend, BinaryOp, Buffer, DType, Fault, Layout, MatMul, Op, QuantType, Rope, RopeParams, RopeStyle,
-    Shape, StreamScope, Streams, View, ViewMut, run_checked,
+    Backend, BinaryOp, Buffer, DType, Fault, Layout, MatMul, Op, QuantType, RopeParams, RopeStyle, Shape,
+    StreamScope, Streams, View, ViewMut, run_checked,
 };
 use rustorch_kernels::driver::DriverLayer;
 use rustorch_kernels::{Driver, Engine};
@@ -99,7 +99,7 @@ fn matmul() -> Op {
 
 fn rope() -> Op {
     let rope = RopeParams { style: RopeStyle::Halves, rotated: LEN, base: 1e4, scale: 1.0, yarn: None };
-    Op::Rope(Rope { params: rope, to: DType::F32 })
+    Op::Rope(rope)
 }
 
 /// How many launches that takes.

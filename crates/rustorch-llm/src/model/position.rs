@@ -1,7 +1,6 @@
 //! Where the new tokens of a forward pass are: at a position that is known, or at one that is data of a captured graph.
 
 use super::decoder::ForwardPass;
-use super::modules::Rope;
 use crate::{Error, Result};
 use rustorch_core::{Attention, CachedAttention, Op};
 use rustorch_tensor::Tensor;
@@ -59,25 +58,6 @@ impl ForwardPass<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Puts keys into a cache, rotated by their positions.
-    pub(super) fn remember_rotated(
-        &self,
-        cache: usize,
-        rope: &Rope,
-        keys: &Tensor,
-        positions: &Tensor,
-    ) -> Result<()> {
-        match &self.position {
-            Position::At(_) => {
-                let [slots, _] = self.cache.slots(cache, self.n)?;
-                rope.forward_into(self, keys, positions, &slots)
-            }
-            Position::Rows { .. } => {
-                self.remember(cache, KeysOrValues::Keys, 0, &rope.forward(self, keys, positions)?)
-            }
-        }
     }
 
     /// Attention of queries over a cache, the first of which is the new token `first`: what `run` makes of the operation and its arguments, of

@@ -23,11 +23,6 @@ fn fine_op(op: &Op) -> Option<Op> {
     match op {
         Op::Cast(Cast { to }) if to.is_quant() => None,
         Op::Cast(Cast { to }) => Some(Op::Cast(Cast { to: fine(*to) })),
-        Op::Rope(rope) => {
-            let mut rope = rope.clone();
-            rope.to = DType::F64;
-            Some(Op::Rope(rope))
-        }
         Op::FusedPointwise(program) => {
             let rounds =
                 |op: &Op| matches!(op, Op::Cast(Cast { to }) if !matches!(to, DType::F64 | DType::C128));

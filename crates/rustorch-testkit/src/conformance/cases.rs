@@ -4,7 +4,7 @@ use super::values;
 use rustorch_core::{
     AddRmsNorm, Arange, Attention, BinaryOp, Cast, Clamp, CompareOp, Concat, CopyOp, DType, DTypeKind,
     Device, Dims, Distribution, Embedding, Fill, Gather, GatherSum, GatherSumBackward, GluOp, IndexSelect,
-    IntMm, LayerNorm, Layout, MatMul, Numerics, Op, Pad, PhiloxKey, Random, Reduce, ReduceOp, RmsNorm, Rope,
+    IntMm, LayerNorm, Layout, MatMul, Numerics, Op, Pad, PhiloxKey, Random, Reduce, ReduceOp, RmsNorm,
     RopeParams, RopeStyle, Scalar, Scan, ScanOp, Scatter, ScatterMode, ScatterReduce, ScatterReduction,
     Shape, Softmax, Sort, TensorMeta, TopK, Tri, UnaryOp, Where,
 };
@@ -301,16 +301,7 @@ impl Cases {
                         for style in [RopeStyle::Adjacent, RopeStyle::Halves] {
                             let rotated = dim / 2 * 2;
                             let rope = RopeParams { style, rotated, base: 10_000.0, scale: 1.0, yarn: None };
-                            for to in [dtype, DType::F16, DType::BF16] {
-                                if to != dtype && dtype != DType::F32 {
-                                    continue;
-                                }
-                                let rope = rope.clone();
-                                self.add(
-                                    Op::Rope(Rope { params: rope, to }),
-                                    vec![x.clone(), positions.clone()],
-                                );
-                            }
+                            self.add(Op::Rope(rope), vec![x.clone(), positions.clone()]);
                         }
                     }
                 }

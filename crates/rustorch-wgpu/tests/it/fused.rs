@@ -3,10 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
 use crate::common::plain;
-use crate::common::splitting::{argument, case, indices, run, transposed};
-use rustorch_core::{
-    AddRmsNorm, Backend, BinaryOp, Cast, DType, Layout, Op, RmsNorm, Rope, RopeParams, RopeStyle, bf16, f16,
-};
+use crate::common::splitting::{argument, case, run, transposed};
+use rustorch_core::{AddRmsNorm, Backend, BinaryOp, DType, Layout, Op, RmsNorm, bf16, f16};
 use rustorch_kernels::{Driver, Engine};
 use rustorch_testkit::conformance::Argument;
 use rustorch_testkit::{Requirement, skip};
@@ -55,24 +53,6 @@ fn added_and_normalised<D: Driver>(engine: &Engine<D>) {
     }
 }
 
-fn rotated_and_rounded<D: Driver>(engine: &Engine<D>) {
-    let positions = indices(DType::I64, &[9], 5000, 4);
-    for style in [RopeStyle::Adjacent, RopeStyle::Halves] {
-        let x = uneven(DType::F32, &[3, 9, 22], 5);
-        let rope = |to| {
-            let rope = RopeParams { style, rotated: 16, base: 1e4, scale: 1.0, yarn: None };
-            case(Op::Rope(Rope { params: rope, to }), [x.clone(), positions.clone()])
-        };
-        let [whole] = &run(&rope(DType::F32), engine).unwrap()[..] else { unreachable!("one result") };
-        let whole = Argument { bytes: whole.clone(), ..x.clone() };
-        for to in [DType::F16, DType::BF16] {
-            let cast = run(&case(Op::Cast(Cast { to }), [whole.clone()]), engine).unwrap();
-            let once = run(&rope(to), engine).unwrap();
-            assert!(once == cast, "{}: {style:?} to {to}", engine.device());
-        }
-    }
-}
-
 #[test]
 fn two_steps_in_one_launch_have_the_bits_of_each_in_its_own() {
     let adapters = match rustorch_wgpu::adapters() {
@@ -84,7 +64,5 @@ fn two_steps_in_one_launch_have_the_bits_of_each_in_its_own() {
         let plain = Engine::new(plain::Plain::new(adapter.open().unwrap())).unwrap();
         added_and_normalised(&whole);
         added_and_normalised(&plain);
-        rotated_and_rounded(&whole);
-        rotated_and_rounded(&plain);
     }
 }

@@ -8,7 +8,7 @@ use crate::common::splitting::{
 use rustorch_core::{
     AddRmsNorm, Arange, Attention, Backend, BinaryOp, Cast, Clamp, Concat, CopyOp, DType, Dims, Distribution,
     Embedding, Fill, Gather, GluOp, IndexSelect, LayerNorm, MatMul, MulMatId, Numerics, Op, Pad, PhiloxKey,
-    QuantType, Random, Reduce, ReduceOp, RmsNorm, Rope, RopeParams, RopeStyle, Scalar, Scan, ScanOp, Scatter,
+    QuantType, Random, Reduce, ReduceOp, RmsNorm, RopeParams, RopeStyle, Scalar, Scan, ScanOp, Scatter,
     ScatterMode, Shape, Softmax, Sort, TopK, Tri, UnaryOp, Where,
 };
 use rustorch_cpu::CpuBackend;
@@ -178,17 +178,11 @@ fn rows() -> Vec<Case> {
         cases
             .push(case(Op::LayerNorm(LayerNorm { dims: 1, eps: 1e-5 }), [x.clone(), weight.clone(), weight]));
         let rope = RopeParams { style: RopeStyle::Halves, rotated: 64, base: 1e4, scale: 1.0, yarn: None };
-        for to in [dtype, F16] {
-            let op = Op::Rope(Rope { params: rope.clone(), to });
-            cases.push(case(op, [x.clone(), indices(I32, &[30], 1000, 62)]));
-        }
+        cases.push(case(Op::Rope(rope), [x.clone(), indices(I32, &[30], 1000, 62)]));
     }
     // Chunks with positions of their own.
     let rope = RopeParams { style: RopeStyle::Adjacent, rotated: 64, base: 1e4, scale: 1.0, yarn: None };
-    cases.push(case(
-        Op::Rope(Rope { params: rope, to: DType::F32 }),
-        [argument(F32, &[2, 210, 64], 66), indices(I32, &[210], 1000, 67)],
-    ));
+    cases.push(case(Op::Rope(rope), [argument(F32, &[2, 210, 64], 66), indices(I32, &[210], 1000, 67)]));
     // So many rows that each is one thread's, which those of a chunk would not be by themselves.
     let x = argument(F32, &[20_000, 60], 63);
     let sum = Reduce { op: ReduceOp::Sum, axes: Dims::from_slice(&[1]), keepdim: false };
@@ -265,10 +259,7 @@ fn scattered() -> Vec<Case> {
     cases.push(case(Op::Attention(attention), [q, swapped(517), swapped(518)]));
     let x = transposed(argument(F32, &[64, 90], 519));
     let rope = RopeParams { style: RopeStyle::Halves, rotated: 64, base: 1e4, scale: 1.0, yarn: None };
-    for to in [F32, F16] {
-        let op = Op::Rope(Rope { params: rope.clone(), to });
-        cases.push(case(op, [x.clone(), indices(I32, &[90], 1000, 520)]));
-    }
+    cases.push(case(Op::Rope(rope), [x, indices(I32, &[90], 1000, 520)]));
     cases
 }
 

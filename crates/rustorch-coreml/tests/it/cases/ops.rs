@@ -5,7 +5,7 @@ use rustorch_core::{
     AdaptiveAvgPool, AdaptiveMaxPool, AddRmsNorm, Arange, Attention, AvgPool, BatchNorm, BinaryOp, Cast,
     Clamp, CompareOp, Concat, Conv, ConvBackwardData, ConvParams, CopyOp, DType, Dims, Fill, FusedPointwise,
     Gather, GluOp, GroupNorm, IndexSelect, LayerNorm, MatMul, MaxPool, Op, Pad, PoolWindow, Reduce, ReduceOp,
-    RmsNorm, Rope, RopeParams, RopeStyle, Scalar, Scan, ScanOp, Shape, Softmax, Tri, UnaryOp, Where,
+    RmsNorm, RopeParams, RopeStyle, Scalar, Scan, ScanOp, Shape, Softmax, Tri, UnaryOp, Where,
 };
 use rustorch_tensor::Tensor;
 use rustorch_tensor::autograd::apply;
@@ -376,8 +376,7 @@ fn attention(cases: &mut Vec<Case>) {
     cases.push(op("attention_window_empty", Attention { window: Some(1), ..plain() }, &args, 3));
     for (name, style) in [("adjacent", RopeStyle::Adjacent), ("halves", RopeStyle::Halves)] {
         for rotated in [8, 4] {
-            let params = RopeParams { style, rotated, base: 10000.0, scale: 0.5, yarn: None };
-            let rope = Rope { params, to: DType::F32 };
+            let rope = RopeParams { style, rotated, base: 10000.0, scale: 0.5, yarn: None };
             let args = [q.clone(), indices(&[3], 40, 5)];
             // Positions that are given may be any i64; as i32 they are known to fit.
             let args = [args[0].clone(), args[1].to_dtype(DType::I32).unwrap()];

@@ -179,14 +179,12 @@ impl Attention {
             None => projected,
         };
         let value = heads(&value, by.kv_heads, None, pass)?;
-        match &self.rope {
-            Some(rope) if self.norm_after_rope => {
-                let key = rope.forward(pass, &key, positions)?;
-                pass.remember(self.cache, KeysOrValues::Keys, 0, &normed(&key, norm, pass)?)?;
-            }
-            Some(rope) => pass.remember_rotated(self.cache, rope, &key, positions)?,
-            None => pass.remember(self.cache, KeysOrValues::Keys, 0, &key)?,
-        }
+        let key = match &self.rope {
+            Some(rope) if self.norm_after_rope => normed(&rope.forward(pass, &key, positions)?, norm, pass)?,
+            Some(rope) => rope.forward(pass, &key, positions)?,
+            None => key,
+        };
+        pass.remember(self.cache, KeysOrValues::Keys, 0, &key)?;
         match by.value_norm_eps {
             Some(eps) => {
                 let value = value.rms_norm([value.dims()[2]], None, eps)?;

@@ -18,7 +18,6 @@ mod short_conv;
 pub(super) use activation::ActivationFn;
 pub(super) use linear::LinearWeights;
 pub(super) use norm::Norm;
-pub(super) use rope::Rope;
 
 use super::decoder::{Flow, ForwardPass, last_rows};
 use super::loader::Loader;

@@ -56,17 +56,6 @@ impl Rope {
         Ok(x.rope(positions, &self.params, self.factors(pass))?)
     }
 
-    /// Writes what is rotated into a place of the same shape.
-    pub(in crate::model) fn forward_into(
-        &self,
-        pass: &ForwardPass<'_>,
-        x: &Tensor,
-        positions: &Tensor,
-        place: &Tensor,
-    ) -> Result<()> {
-        Ok(x.rope_into(positions, &self.params, self.factors(pass), place)?)
-    }
-
     fn factors<'a>(&self, pass: &ForwardPass<'a>) -> Option<&'a Tensor> {
         let id = match self.factors {
             Factors::None => return None,

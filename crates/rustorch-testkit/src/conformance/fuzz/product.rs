@@ -6,8 +6,8 @@ use super::draw::{Draw, Numbers, Rng, Special};
 use super::pointwise::any;
 use rustorch_core::{
     Attention, AttentionBackward, Cast, Conv, ConvBackwardData, ConvBackwardWeight, ConvParams, DType, Dims,
-    Dropout, Embedding, IntMm, Layout, MatMul, MulMatId, Numerics, Op, PhiloxKey, QuantType, Rope,
-    RopeParams, RopeStyle, Shape, UnaryOp, Yarn,
+    Dropout, Embedding, IntMm, Layout, MatMul, MulMatId, Numerics, Op, PhiloxKey, QuantType, RopeParams,
+    RopeStyle, Shape, UnaryOp, Yarn,
 };
 
 /// Numbers whose sums of so many products are the same in any order, or whose rounding the suite's tolerance allows: see
@@ -284,11 +284,7 @@ pub(super) fn rope(draw: &mut Draw) -> Option<Case> {
         scale: draw.fine.pick(&[1.0, 0.25]),
         yarn,
     };
-    let to = match dtype {
-        DType::F32 => draw.kind.pick(&[DType::F32, DType::F32, DType::F16, DType::BF16]),
-        dtype => dtype,
-    };
-    draw.case(Op::Rope(Rope { params: rope, to }), args)
+    draw.case(Op::Rope(rope), args)
 }
 
 pub(super) fn conv(draw: &mut Draw) -> Option<Case> {

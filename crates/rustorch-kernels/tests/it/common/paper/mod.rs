@@ -7,7 +7,7 @@ pub mod kinds;
 
 use rustorch_core::{
     BinaryOp, Cast, ConvBackwardWeight, ConvParams, DType, Device, Dims, Layout, MulMatId, Numerics, Op,
-    Rope, RopeParams, RopeStyle, Shape, TensorMeta,
+    Shape, TensorMeta,
 };
 use rustorch_kernels::plan::Request;
 use rustorch_kernels::{Arithmetic, Hardware, Kernel, Language, Subgroups, family};
@@ -168,17 +168,6 @@ pub fn kernels_of_rows(hardware: &Hardware) -> Vec<Kernel> {
             let (args, outs): (Vec<_>, [_; 1]) = (args.iter().map(meta).collect(), [meta(&(dtype, &y))]);
             let plan = family::plan(&Request::new(&op, &args, &outs, hardware)).expect("these have kernels");
             list.extend(plan.steps.into_iter().map(|step| step.kernel));
-        }
-    }
-    let positions = layout(&[2]);
-    for style in [RopeStyle::Adjacent, RopeStyle::Halves] {
-        for to in [DType::F16, DType::BF16, DType::F32] {
-            let rope = RopeParams { style, rotated: 4, base: 1e4, scale: 1.0, yarn: None };
-            let meta = |dtype, layout| TensorMeta { dtype, layout, device: hardware.device };
-            let args = [meta(DType::F32, &across), meta(DType::I64, &positions)];
-            let (op, outs) = (Op::Rope(Rope { params: rope, to }), [meta(to, &y)]);
-            let plan = family::plan(&Request::new(&op, &args, &outs, hardware)).expect("these have kernels");
-            list.extend(plan.steps.into_iter().next_back().map(|step| step.kernel));
         }
     }
     assert!(list.iter().all(|kernel| kernel.label().contains("rows: true")));
