@@ -2,7 +2,7 @@
 
 use super::geometry::{Geometry, Offset, Segment};
 use crate::kernels::matmul::Scalar;
-use crate::simd::{self, Level, Task};
+use crate::simd::{self, Level, Task, prefetch};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -62,7 +62,10 @@ impl<E: Scalar> Task for Gather<'_, E> {
     fn run<L: Level>(self, _: L) {
         let Gather { geometry, taps, segments, source, group, rows, pitch, to } = self;
         let (mut channel, mut tap) = (rows.start / taps.len(), rows.start % taps.len());
+        let ahead = ROWS_AHEAD.div_ceil(taps.len()) * geometry.source.channel;
         for row in 0..rows.len() {
+            // Neighbouring taps see the same lines.
+            let ahead = (tap == taps.len() / 2).then_some(ahead);
             let from =
                 source.base.wrapping_add(group * geometry.source.group + channel * geometry.source.channel);
             for (panel, segments) in segments.iter().enumerate() {
@@ -71,7 +74,7 @@ impl<E: Scalar> Task for Gather<'_, E> {
                 unsafe {
                     let to = to.add((panel * rows.len() + row) * pitch);
                     for segment in segments {
-                        gather(geometry, &taps[tap], segment, from, to.add(segment.lane));
+                        gather(geometry, &taps[tap], segment, from, ahead, to.add(segment.lane));
                     }
                     zero(to.add(used), pitch - used);
                 }
@@ -84,7 +87,10 @@ impl<E: Scalar> Task for Gather<'_, E> {
     }
 }
 
-/// What one tap shows to a run of results.
+/// Rows ahead of which memory is asked for elements: those of another channel are in other pages, which hardware does not guess.
+const ROWS_AHEAD: usize = 4;
+
+/// What one tap shows to a run of results; what it shows so many elements ahead is asked for.
 ///
 /// # Safety
 /// `from` is the channel of the first image in a source that has the elements of the geometry; there is room for the run.
@@ -94,6 +100,7 @@ pub(super) unsafe fn gather<E: Scalar>(
     tap: &Offset,
     segment: &Segment,
     from: *const E,
+    ahead: Option<usize>,
     to: *mut E,
 ) {
     // SAFETY: this function's contract.
@@ -107,6 +114,11 @@ pub(super) unsafe fn gather<E: Scalar>(
         let axis = &geometry.axes[2];
         let first = segment.at[2] + tap.source[2] + (seen.start * axis.step) as isize;
         let from = from.add(line + first as usize * axis.source_stride);
+        if let Some(ahead) = ahead {
+            for i in (0..seen.len()).step_by(64 / size_of::<E>()) {
+                prefetch(from.wrapping_add(ahead + i * axis.step * axis.source_stride));
+            }
+        }
         copy(from, axis.step * axis.source_stride, to.add(seen.start), seen.len());
     }
 }

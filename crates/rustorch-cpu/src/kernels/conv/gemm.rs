@@ -1,9 +1,9 @@
 //! Convolution as a GEMM: the kernel times the im2col matrix, which is packed chunk by chunk from the input.
 
 use super::columns::{Gather, Source};
-use super::geometry::{Geometry, Segment};
-use super::number::{Number, Room};
-use crate::kernels::matmul::{Parts, Scalar, Tile, with_scratch};
+use super::geometry::{Geometry, Offset, Segment};
+use super::number::Number;
+use crate::kernels::matmul::{Parts, Pitched, Scalar, StridedTile, Tile, Tiles, with_packed, with_scratch};
 use crate::{Isa, ThreadPool};
 use rustorch_core::Fault;
 use std::marker::PhantomData;
@@ -19,6 +19,9 @@ const LEAST_ROWS: usize = 48;
 /// Nanoseconds of work worth claiming for a thread.
 const WORTH: f64 = 10_000.0;
 
+/// Columns up to which packing the kernel takes longer than it saves.
+const FEW_COLUMNS: usize = 96;
+
 /// Where results go.
 pub(super) struct ConvOutput<'a, T: Number> {
     pub(super) base: *mut T,
@@ -31,6 +34,15 @@ pub(super) struct ConvOutput<'a, T: Number> {
 unsafe impl<T: Number> Sync for ConvOutput<'_, T> {}
 
 impl<T: Number> ConvOutput<'_, T> {
+    /// The first of a panel's results in each row, if tiles can write them: sums are results, and all columns are neighbours there.
+    fn run(&self, geometry: &Geometry, segments: &[Segment], columns: usize) -> Option<usize> {
+        let (first, last) = (segments.first()?, segments.last()?);
+        let are_neighbours = geometry.axes[2].result_stride == 1
+            && last.lane + last.len == columns
+            && segments.windows(2).all(|pair| pair[1].result == pair[0].result + pair[0].len);
+        (T::IS_SUM && self.bias.is_none() && are_neighbours).then_some(first.result)
+    }
+
     /// Writes a row of sums to the runs that `segments` describe. Changes the sums.
     ///
     /// # Safety
@@ -71,11 +83,13 @@ impl<T: Number> ConvOutput<'_, T> {
     }
 }
 
-/// Rows of the kernel that a tile multiplies together, packed.
+/// Rows of the kernel that a tile multiplies together.
 struct Panel<E> {
     row: usize,
     rows: usize,
     tile: Tile<E>,
+    /// That of rows which are not packed.
+    in_place: Option<StridedTile<E>>,
 }
 
 /// Computes every result of a geometry.
@@ -89,29 +103,52 @@ pub(super) unsafe fn run<T: Number>(
     kernel: Source<'_, T::Sum>,
     results: &ConvOutput<'_, T>,
 ) -> Result<(), Fault> {
-    let isa = Isa::detect();
-    let tiles = T::Sum::tiles(isa);
-    let (columns, most) = (tiles.columns, tiles.most_rows());
+    let tiles = T::Sum::tiles(Isa::detect());
     let taps = geometry.taps();
-    let k = geometry.channels * taps.len();
-    let rows = geometry.rows;
+    let (rows, k) = (geometry.rows, geometry.channels * taps.len());
     let all = geometry.images * geometry.positions();
     if all == 0 || rows == 0 || geometry.groups == 0 {
         return Ok(());
     }
-    let mut panels: Vec<Panel<T::Sum>> = Vec::with_capacity(rows / most + 4);
-    let mut row = 0;
-    while row < rows {
-        let (height, tile) = tiles.at_most(rows - row);
-        panels.push(Panel { row, rows: height, tile });
-        row += height;
+    let is_in_order =
+        || geometry.kernel.channel == taps.len() && taps.iter().enumerate().all(|(i, tap)| tap.kernel == i);
+    let in_place = all <= FEW_COLUMNS && !tiles.strided.is_empty() && is_in_order();
+    let mut panels: Vec<Panel<T::Sum>> =
+        tiles.over(0..rows).map(|(row, rows, tile)| Panel { row, rows, tile, in_place: None }).collect();
+    // SAFETY: this function's contract; rows in order have their `k` elements one after the other.
+    unsafe {
+        if in_place {
+            for (panel, (_, tile)) in panels.iter_mut().zip(tiles.strided_over(0..rows)) {
+                panel.in_place = Some(tile);
+            }
+            multiply(pool, geometry, &taps, tiles, &panels, (source, kernel.base()), results);
+        } else {
+            with_packed::<T::Sum>(geometry.groups * rows * k, |packed| {
+                pack(pool, geometry, &taps, kernel, &panels, packed);
+                multiply(pool, geometry, &taps, tiles, &panels, (source, packed), results);
+            });
+        }
     }
-    let mut packed = Room::new(geometry.groups * rows * k)?;
-    let packed = packed.elements()?;
-    // SAFETY: this function's contract.
-    unsafe { pack(pool, geometry, kernel, &panels, k, packed) };
-    let packed = &*packed;
+    Ok(())
+}
 
+/// The same with a kernel whose rows are in place, or packed.
+///
+/// # Safety
+/// As of [`run`]; the kernel is what the panels' tiles take.
+unsafe fn multiply<T: Number>(
+    pool: &ThreadPool,
+    geometry: &Geometry,
+    taps: &[Offset],
+    tiles: &Tiles<T::Sum>,
+    panels: &[Panel<T::Sum>],
+    (source, kernel): (Source<'_, T::Sum>, *const T::Sum),
+    results: &ConvOutput<'_, T>,
+) {
+    let (columns, rows, k) = (tiles.columns, geometry.rows, geometry.channels * taps.len());
+    let all = geometry.images * geometry.positions();
+    // SAFETY: not written while threads read it.
+    let kernel = unsafe { Source::new(kernel) };
     let size = size_of::<T::Sum>();
     let across = all.div_ceil(columns);
     let per_panel = columns * size * (DEPTH.min(k) + rows.min(1024));
@@ -145,19 +182,26 @@ pub(super) unsafe fn run<T: Number>(
                 let from = start + i * columns;
                 geometry.segments(from..all.min(from + columns), segments);
             }
+            let mut runs = [None; MOST_PANELS];
+            for (run, segments) in runs.iter_mut().zip(&segments) {
+                *run = results.run(geometry, segments, columns);
+            }
+            let place = |row: usize| group * geometry.result.group + row * geometry.result.channel;
             let (gathered, summed) = (count * DEPTH.min(k) * columns, count * (end - first) * columns);
             with_scratch::<T::Sum>(gathered + summed, |scratch| {
                 // SAFETY: the scratch has room for both; units are disjoint in results; and this function's contract.
                 unsafe {
                     let sums = scratch.add(gathered);
-                    for i in 0..summed {
-                        sums.add(i).write(T::Sum::ZERO);
-                    }
-                    for p in (0..k).step_by(DEPTH) {
+                    let sums_of = |i: usize, row: usize| Pitched {
+                        first: sums.add((i * (end - first) + row - first) * columns),
+                        pitch: columns,
+                    };
+                    // Without values to sum, the tiles write zeros.
+                    for p in (0..k.max(1)).step_by(DEPTH) {
                         let depth = DEPTH.min(k - p);
                         Gather {
                             geometry,
-                            taps: &taps,
+                            taps,
                             segments: &segments,
                             source,
                             group,
@@ -167,24 +211,34 @@ pub(super) unsafe fn run<T: Number>(
                         }
                         .run();
                         for panel in panels {
-                            let x = packed.as_ptr().add((group * rows + panel.row) * k + p * panel.rows);
                             for i in 0..count {
-                                let sums = sums.add((i * (end - first) + panel.row - first) * columns);
-                                tiles.accumulate(
-                                    panel.tile,
-                                    depth,
-                                    x,
-                                    scratch.add(i * depth * columns),
-                                    sums,
-                                );
+                                let sums = sums_of(i, panel.row);
+                                let from = (p > 0).then(|| sums.to_read());
+                                let to = match runs[i] {
+                                    Some(run) if p + depth == k => Pitched {
+                                        first: results.base.add(place(panel.row) + run).cast(),
+                                        pitch: geometry.result.channel,
+                                    },
+                                    _ => sums,
+                                };
+                                let w = scratch.add(i * depth * columns).cast_const();
+                                let x = kernel.base();
+                                if let Some(tile) = panel.in_place {
+                                    let row =
+                                        group * geometry.kernel.group + panel.row * geometry.kernel.image;
+                                    let x = Pitched { first: x.add(row + p), pitch: geometry.kernel.image };
+                                    tile(depth, x, w, from, to);
+                                } else {
+                                    let x = x.add((group * rows + panel.row) * k + p * panel.rows);
+                                    (panel.tile)(depth, x, w, from, to);
+                                }
                             }
                         }
                     }
-                    for (i, segments) in segments.iter().enumerate() {
+                    for (i, segments) in segments.iter().enumerate().filter(|(i, _)| runs[*i].is_none()) {
                         let used = segments.last().map_or(0, |segment| segment.lane + segment.len);
                         for row in first..end {
-                            let sums = sums.add((i * (end - first) + row - first) * columns);
-                            let sums = std::slice::from_raw_parts_mut(sums, used);
+                            let sums = std::slice::from_raw_parts_mut(sums_of(i, row).first, used);
                             results.put(geometry, (group, row), segments, sums, &mut rounded);
                         }
                     }
@@ -192,7 +246,6 @@ pub(super) unsafe fn run<T: Number>(
             });
         }
     });
-    Ok(())
 }
 
 /// Elements for a thread to pack at least.
@@ -201,21 +254,21 @@ const PACK_GRAIN: usize = 16 << 10;
 /// Writes the kernel in the order in which tiles read it: for each group and panel `[k][rows]`.
 ///
 /// # Safety
-/// The kernel has the elements that the geometry describes.
+/// The kernel has the elements that the geometry describes, and there is room for them.
 unsafe fn pack<E: Scalar>(
     pool: &ThreadPool,
     geometry: &Geometry,
+    taps: &[Offset],
     kernel: Source<'_, E>,
     panels: &[Panel<E>],
-    k: usize,
-    packed: &mut [E],
+    packed: *mut E,
 ) {
-    let taps = geometry.taps();
+    let k = geometry.channels * taps.len();
     let mut offsets = Vec::with_capacity(k);
     for channel in 0..geometry.channels {
         offsets.extend(taps.iter().map(|tap| channel * geometry.kernel.channel + tap.kernel));
     }
-    let parts = Parts::new(packed.as_mut_ptr());
+    let parts = Parts::new(packed);
     let most = panels.iter().map(|panel| panel.rows).max().unwrap_or(1);
     pool.ranges(geometry.groups * panels.len(), (PACK_GRAIN / (k * most).max(1)).max(1), |range| {
         for i in range {

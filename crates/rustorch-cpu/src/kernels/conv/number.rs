@@ -53,6 +53,9 @@ pub(super) trait Number: Element {
     /// How sums are packed for the GEMM kernels.
     type Packed: Arithmetic<X = Self::Sum, W = Self::Sum, E = Self::Sum>;
 
+    /// Whether sums are results as they are: of [`Sum`](Self::Sum)'s type.
+    const IS_SUM: bool;
+
     /// What stands in memory before results do.
     const BLANK: Self;
 
@@ -83,6 +86,7 @@ macro_rules! itself {
             type Sum = $t;
             type Packed = Same<$t>;
 
+            const IS_SUM: bool = true;
             const BLANK: $t = $zero;
 
             fn lend(_: &ThreadPool, x: &View<'_>) -> Result<Operand<$t>, Fault> {
@@ -121,6 +125,7 @@ macro_rules! through_f32 {
             type Sum = f32;
             type Packed = Same<f32>;
 
+            const IS_SUM: bool = false;
             const BLANK: $t = <$t>::ZERO;
 
             fn lend(pool: &ThreadPool, x: &View<'_>) -> Result<Operand<f32>, Fault> {

@@ -15,8 +15,8 @@ mod tasks;
 mod weight;
 
 pub(crate) use dense::{
-    Arithmetic, Field, HIGHEST, Left, Same, Scalar, Tile, Tiles, pack_columns, pack_rows, subtract_matmul,
-    with_scratch,
+    Arithmetic, Field, HIGHEST, Left, Pitched, Same, Scalar, StridedTile, Tile, Tiles, pack_columns,
+    pack_rows, subtract_matmul, with_packed, with_scratch,
 };
 pub(crate) use mul_mat_id::run_mul_mat_id;
 pub(crate) use rows::Parts;
