@@ -61,6 +61,9 @@ impl<E: Scalar> Task for Gather<'_, E> {
     #[inline(always)]
     fn run<L: Level>(self, _: L) {
         let Gather { geometry, taps, segments, source, group, rows, pitch, to } = self;
+        if taps.is_empty() {
+            return;
+        }
         let (mut channel, mut tap) = (rows.start / taps.len(), rows.start % taps.len());
         let ahead = ROWS_AHEAD.div_ceil(taps.len()) * geometry.source.channel;
         for row in 0..rows.len() {
@@ -194,21 +197,33 @@ unsafe fn copy<E: Copy>(from: *const E, step: usize, to: *mut E, n: usize) {
                 _ => {}
             }
         } else if step == 2 {
-            // Every other element of two vectors, of which the second is not the last that may be read.
-            while i + 16 < n {
-                let pairs = from.add(2 * i).cast::<[[E; 2]; 16]>().read_unaligned();
-                to.add(i).cast::<[E; 16]>().write_unaligned(pairs.map(|[first, _]| first));
-                i += 16;
-            }
-            while i + 4 < n {
-                let pairs = from.add(2 * i).cast::<[[E; 2]; 4]>().read_unaligned();
-                to.add(i).cast::<[E; 4]>().write_unaligned(pairs.map(|[first, _]| first));
-                i += 4;
+            match n {
+                17.. => return every_other::<E, 16>(from, to, n),
+                9.. => return every_other::<E, 8>(from, to, n),
+                5.. => return every_other::<E, 4>(from, to, n),
+                _ => {}
             }
         }
         while i < n {
             to.add(i).write(*from.add(i * step));
             i += 1;
         }
+    }
+}
+
+/// `n` elements, more than `N`, with one between each two that stays where it is.
+///
+/// # Safety
+/// As of [`copy`] with a step of 2.
+#[inline(always)]
+unsafe fn every_other<E: Copy, const N: usize>(from: *const E, to: *mut E, n: usize) {
+    // SAFETY: the caller's contract; no vector begins before the first element or ends behind the last.
+    unsafe {
+        for i in (0..n - N).step_by(N) {
+            let pairs = from.add(2 * i).cast::<[[E; 2]; N]>().read_unaligned();
+            to.add(i).cast::<[E; N]>().write_unaligned(pairs.map(|[first, _]| first));
+        }
+        let pairs = from.add(2 * (n - N) - 1).cast::<[[E; 2]; N]>().read_unaligned();
+        to.add(n - N).cast::<[E; N]>().write_unaligned(pairs.map(|[_, second]| second));
     }
 }

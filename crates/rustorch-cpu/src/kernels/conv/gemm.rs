@@ -62,20 +62,25 @@ impl<T: Number> ConvOutput<'_, T> {
                 *sum = T::add(*sum, bias);
             }
         }
-        let rounded = &mut rounded[..sums.len()];
-        T::round(sums, rounded);
+        let rounded = match T::IS_SUM {
+            true => sums.as_ptr().cast(),
+            false => {
+                let rounded = &mut rounded[..sums.len()];
+                T::round(sums, rounded);
+                rounded.as_ptr()
+            }
+        };
         let first = group * geometry.result.group + row * geometry.result.channel;
         let stride = geometry.axes[2].result_stride;
         for segment in segments {
-            let run = &rounded[segment.lane..segment.lane + segment.len];
-            // SAFETY: this function's contract.
+            // SAFETY: this function's contract; sums of the results' type are read as such.
             unsafe {
-                let to = self.base.add(first + segment.result);
+                let (run, to) = (rounded.add(segment.lane), self.base.add(first + segment.result));
                 if stride == 1 {
-                    std::ptr::copy_nonoverlapping(run.as_ptr(), to, run.len());
+                    std::ptr::copy_nonoverlapping(run, to, segment.len);
                 } else {
-                    for (i, &value) in run.iter().enumerate() {
-                        to.add(i * stride).write(value);
+                    for i in 0..segment.len {
+                        to.add(i * stride).write(*run.add(i));
                     }
                 }
             }
