@@ -75,8 +75,28 @@ pub(crate) trait Real:
     fn exp_normal<L: Level>(self, l: L) -> Self {
         self.exp(l)
     }
+    /// eˣ where [that is normal](Self::exp_is_normal), with the bits of `exp`.
+    #[inline(always)]
+    fn exp_within<L: Level>(self, l: L) -> Self {
+        self.exp(l)
+    }
+    /// Whether `exp_within` takes it.
+    #[inline(always)]
+    fn exp_is_normal(self) -> bool {
+        true
+    }
     fn expm1<L: Level>(self, l: L) -> Self;
     fn ln<L: Level>(self, l: L) -> Self;
+    /// The logarithm of [positive normal numbers](Self::is_positive_normal), with the bits of `ln`.
+    #[inline(always)]
+    fn ln_normal<L: Level>(self, l: L) -> Self {
+        self.ln(l)
+    }
+    /// Whether `ln_normal` takes it.
+    #[inline(always)]
+    fn is_positive_normal(self) -> bool {
+        true
+    }
     fn log2<L: Level>(self, l: L) -> Self;
     fn log10<L: Level>(self, l: L) -> Self;
     fn log1p<L: Level>(self, l: L) -> Self;
@@ -425,6 +445,22 @@ real!(f32 {
     #[inline(always)]
     fn exp_normal<L: Level>(self, l: L) -> f32 {
         single::exp_normal(l, self)
+    }
+    #[inline(always)]
+    fn exp_within<L: Level>(self, l: L) -> f32 {
+        single::exp_within(l, self)
+    }
+    #[inline(always)]
+    fn exp_is_normal(self) -> bool {
+        self.abs() <= 87.0
+    }
+    #[inline(always)]
+    fn ln_normal<L: Level>(self, l: L) -> f32 {
+        single::ln_normal(l, self)
+    }
+    #[inline(always)]
+    fn is_positive_normal(self) -> bool {
+        (f32::MIN_POSITIVE..f32::INFINITY).contains(&self)
     }
     #[inline(always)]
     fn swish<L: Level>(self, l: L) -> f32 {

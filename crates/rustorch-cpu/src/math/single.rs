@@ -61,7 +61,7 @@ pub(super) fn exp_normal<L: Level>(l: L, x: f32) -> f32 {
 
 /// eˣ for |x| up to 87, where 2ⁿ has an exponent.
 #[inline(always)]
-fn exp_within<L: Level>(l: L, x: f32) -> f32 {
+pub(super) fn exp_within<L: Level>(l: L, x: f32) -> f32 {
     let (r, n) = reduce_within(l, x);
     (l.fma(polynomial(l, r, EXP) * r, r, r) + 1.0) * power(n)
 }
@@ -120,26 +120,37 @@ const EXP: [f32; 5] = [0.0013814599, 0.008368717, 0.04166839, 0.16666521, 0.4999
 /// (2ᶠ − 1)/f
 const EXP2: [f32; 6] = [0.00015353342, 0.0013398901, 0.009618438, 0.055503324, 0.24022648, consts::LN_2];
 
-/// Natural logarithm: x = 2ⁿ·(1 + f) with √½ ≤ 1 + f < √2.
+/// Natural logarithm.
 #[inline(always)]
 pub(super) fn ln<L: Level>(l: L, x: f32) -> f32 {
     // Numbers below the normal range are scaled into it.
     let small = x < f32::MIN_POSITIVE;
     let scaled = if small { x * 8_388_608.0 } else { x };
-    let extra = if small { -23.0 } else { 0.0 };
+    let y = ln_times(l, scaled, if small { -23.0 } else { 0.0 });
+    // Zero, negative numbers, infinity, NaN.
+    let y = if x == f32::INFINITY { x } else { y };
+    let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
+    if x >= 0.0 { y } else { f32::NAN }
+}
+
+/// [`ln`] of positive normal numbers.
+#[inline(always)]
+pub(super) fn ln_normal<L: Level>(l: L, x: f32) -> f32 {
+    ln_times(l, x, 0.0)
+}
+
+/// The logarithm of x·2ᵐ, of a positive normal x = 2ⁿ·(1 + f) with √½ ≤ 1 + f < √2.
+#[inline(always)]
+fn ln_times<L: Level>(l: L, x: f32, m: f32) -> f32 {
     // The bits of √½ taken away leave the exponent n in the upper bits.
-    let bits = scaled.to_bits().wrapping_sub(0x3F35_04F3);
-    let n = ((bits as i32) >> 23) as f32 + extra;
+    let bits = x.to_bits().wrapping_sub(0x3F35_04F3);
+    let n = ((bits as i32) >> 23) as f32 + m;
     let f = f32::from_bits((bits & 0x007F_FFFF).wrapping_add(0x3F35_04F3)) - 1.0;
     let square = f * f;
     let p = polynomial(l, f, LN) * f * square;
     let p = l.fma(n, -2.121_944_4e-4, p);
     let p = l.fma(-0.5, square, p);
-    let y = l.fma(n, 0.693_359_4, f + p);
-    // Zero, negative numbers, infinity, NaN.
-    let y = if x == f32::INFINITY { x } else { y };
-    let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
-    if x >= 0.0 { y } else { f32::NAN }
+    l.fma(n, 0.693_359_4, f + p)
 }
 
 /// (ln(1 + f) − f + f²/2)/f³

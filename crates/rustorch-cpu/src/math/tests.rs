@@ -37,8 +37,8 @@ macro_rules! each_function {
 }
 
 each_function!(
-    exp, exp_normal, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh,
-    acosh, atanh, erf, gelu
+    exp, exp_normal, exp_within, expm1, ln, ln_normal, log2, log10, log1p, sin, cos, tan, asin, acos, atan,
+    sinh, cosh, tanh, asinh, acosh, atanh, erf, gelu
 );
 
 /// Numbers of every magnitude, both signs, zeros, infinities and NaN.
@@ -129,6 +129,23 @@ fn exponentials_and_logarithms_of_f64_are_within_a_unit_of_the_c_library_s() {
     for x in bits.chain(near).chain(edges) {
         check("exp", x, precise::exp(x), x.exp());
         check("ln", x, precise::ln(x), x.ln());
+    }
+}
+
+#[test]
+fn usual_arguments_have_the_same_results() {
+    for (any, usual, is_usual) in [
+        ("exp", "exp_within", Real::exp_is_normal as fn(f32) -> bool),
+        ("ln", "ln_normal", Real::is_positive_normal),
+    ] {
+        let xs: Vec<f32> = sample().into_iter().filter(|&x| is_usual(x)).collect();
+        assert!(xs.len() > 100_000);
+        let of = |name| {
+            let mut out = vec![0.0; xs.len()];
+            simd::run(Each(name, &xs, &mut out));
+            out
+        };
+        assert_eq!(of(any), of(usual));
     }
 }
 

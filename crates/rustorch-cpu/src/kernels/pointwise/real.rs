@@ -48,9 +48,9 @@ impl<T: Real> Task for Unary<'_, T> {
             Ceil => each!(out, x in xs => x.ceil()),
             Round => each!(out, x in xs => x.round()),
             Trunc => each!(out, x in xs => x.trunc()),
-            Exp => each!(out, x in xs => x.exp(l)),
+            Exp => by_blocks(xs, out, T::exp_is_normal, |x| x.exp_within(l), |x| x.exp(l)),
             Expm1 => each!(out, x in xs => x.expm1(l)),
-            Log => each!(out, x in xs => x.ln(l)),
+            Log => by_blocks(xs, out, T::is_positive_normal, |x| x.ln_normal(l), |x| x.ln(l)),
             Log2 => each!(out, x in xs => x.log2(l)),
             Log10 => each!(out, x in xs => x.log10(l)),
             Log1p => each!(out, x in xs => x.log1p(l)),
@@ -94,6 +94,24 @@ impl<T: Real> Task for Unary<'_, T> {
             LogicalNot | BitwiseNot | IsNan | IsInf | IsFinite | Conj | Real | Imag | Angle => {
                 unreachable!("{} is not inferred for floats with a float result", op.name())
             }
+        }
+    }
+}
+
+/// Computes blocks of arguments that are all usual by a function that is quicker for them, and others by the one for any.
+#[inline(always)]
+fn by_blocks<T: Real>(
+    xs: &[T],
+    out: &mut [T],
+    is_usual: impl Fn(T) -> bool,
+    usual: impl Fn(T) -> T,
+    any: impl Fn(T) -> T,
+) {
+    const BLOCK: usize = 256;
+    for (xs, out) in xs.chunks(BLOCK).zip(out.chunks_mut(BLOCK)) {
+        match xs.iter().fold(true, |all, &x| all & is_usual(x)) {
+            true => each!(out, x in xs => usual(x)),
+            false => each!(out, x in xs => any(x)),
         }
     }
 }
