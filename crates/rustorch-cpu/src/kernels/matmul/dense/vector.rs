@@ -248,7 +248,7 @@ where
             let chunks = first..self.chunks.end.min(first + TOGETHER);
             // SAFETY: the contract of `super::run`, and memory for the values of as many chunks.
             unsafe {
-                let vector = self.vector(chunks.clone());
+                let vector = self.vector(l, chunks.clone());
                 if self.matrix.is_transposed() {
                     // No closures in these loops: one that is not inlined is compiled without the instruction set.
                     for (i, chunk) in chunks.enumerate() {
@@ -273,13 +273,22 @@ where
     /// # Safety
     /// As [`run`]; nobody else uses the memory.
     #[inline(always)]
-    unsafe fn vector(&self, chunks: Range<usize>) -> *const A::E {
+    unsafe fn vector<L: Level>(&self, l: L, chunks: Range<usize>) -> *const A::E {
         let first = chunks.start * CHUNK;
         let from = self.vector.wrapping_add(first * self.vector_stride);
         if A::IS_PLAIN && self.vector_stride == 1 {
             return from.cast();
         }
-        for p in 0..self.matrix.k.min(chunks.end * CHUNK) - first {
+        let len = self.matrix.k.min(chunks.end * CHUNK) - first;
+        let in_vectors = if self.vector_stride == 1 { len - len % LANES } else { 0 };
+        for p in (0..in_vectors).step_by(LANES) {
+            // SAFETY: this function's contract.
+            unsafe {
+                let values = A::X::load(l, from.add(p));
+                self.memory.add(p).cast::<[A::E; LANES]>().write_unaligned(values);
+            }
+        }
+        for p in in_vectors..len {
             // SAFETY: this function's contract.
             unsafe { self.memory.add(p).write(A::x(*from.add(p * self.vector_stride))) };
         }
