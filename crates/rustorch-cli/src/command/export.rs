@@ -45,6 +45,9 @@ fn coreml(args: &CoremlArgs) -> Result<(), Failure> {
         ("rustorch.architecture", model.model().architecture().name.to_owned()),
         ("rustorch.context", args.context.to_string()),
     ];
+    let below = [("token", model.model().config().vocabulary), ("position", args.context)];
+    // Beyond 2³² there is nothing to refuse: inputs are `int32`.
+    let below = below.map(|(name, below)| (name.to_owned(), u32::try_from(below).unwrap_or(u32::MAX)));
     let options = CoreMlOptions {
         allow_f16: args.precision == Precision::F16,
         quant_weights: match args.weights {
@@ -58,6 +61,7 @@ fn coreml(args: &CoremlArgs) -> Result<(), Failure> {
             .map(|(key, value)| (key.to_owned(), value))
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
+        below: below.into(),
     };
     let functions: Vec<_> =
         names.iter().zip(&programs).map(|(name, program)| (name.as_str(), program, &options)).collect();

@@ -2,11 +2,13 @@
 
 #[cfg(target_vendor = "apple")]
 mod apple;
+mod arguments;
 mod signature;
 mod units;
 
 #[cfg(target_vendor = "apple")]
 pub use apple::AppleRuntime;
+pub use arguments::{ArgumentError, Array, ArrayMut};
 pub use signature::{Feature, Signature};
 pub use units::{ComputeUnits, PlanShares};
 
@@ -44,12 +46,13 @@ pub trait Runtime: Send + Sync {
 
 /// A loaded program.
 pub trait LoadedModel: Send + Sync {
-    /// Computes the outputs: the bytes of each feature of the [`Signature`] with which it was loaded, in order, contiguous. Returns for each
+    /// Computes the outputs: an array for each feature of the [`Signature`] with which it was loaded, in order. Returns for each
     /// output whether it was written where it is: the runtime may have computed it elsewhere, from where it was copied.
     ///
     /// # Errors
-    /// If the runtime fails, or bytes are too many or too few. Outputs may then hold anything.
-    fn predict(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<Vec<bool>, RuntimeError>;
+    /// [`RuntimeError::Arguments`] if [`Signature::check`] says so, before anything is computed; else if the runtime fails, and outputs may then hold
+    /// anything.
+    fn predict(&self, inputs: &[Array<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<Vec<bool>, RuntimeError>;
 }
 
 /// Why a runtime does not do what it is asked.
@@ -59,6 +62,9 @@ pub enum RuntimeError {
     /// The runtime's own words.
     #[error("{0}")]
     Refused(String),
+    /// It is given something else than the program takes.
+    #[error(transparent)]
+    Arguments(#[from] ArgumentError),
     /// The disk fails, which says nothing of the program.
     #[error("{}: {source}", path.display())]
     Io {

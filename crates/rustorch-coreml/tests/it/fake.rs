@@ -1,7 +1,9 @@
 //! A scripted runtime: it knows some programs by their digests, computes them on the CPU, and fails as it is told.
 
 use crate::cases;
-use rustorch_coreml::runtime::{ComputeUnits, LoadedModel, PlanShares, Runtime, RuntimeError, Signature};
+use rustorch_coreml::runtime::{
+    Array, ArrayMut, ComputeUnits, LoadedModel, PlanShares, Runtime, RuntimeError, Signature,
+};
 use rustorch_coreml::{CoreMlOptions, Package};
 use rustorch_runtime::HybridExecutor;
 use rustorch_tensor::{DType, Program, Tensor, TensorSpec, capture};
@@ -190,7 +192,7 @@ struct FakeModel {
 }
 
 impl LoadedModel for FakeModel {
-    fn predict(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<Vec<bool>, RuntimeError> {
+    fn predict(&self, inputs: &[Array<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<Vec<bool>, RuntimeError> {
         self.signature.check(inputs, outputs)?;
         match self.script {
             Script::HangPredicting => hang(),
@@ -205,17 +207,17 @@ impl LoadedModel for FakeModel {
         let cpu = HybridExecutor::builder().threads(1).build().unwrap();
         let program = &self.programs[self.index].1;
         cpu.scope(|| {
-            let values = program.graph().inputs.iter().zip(&self.signature.inputs).zip(inputs);
+            let values = program.graph().inputs.iter().zip(inputs);
             let tensors: Vec<Tensor> = values
-                .map(|((id, feature), bytes)| {
+                .map(|(id, array)| {
                     let wanted = program.graph().values[id.index()].dtype;
-                    tensor(feature.dtype, bytes, &feature.dims).to_dtype(wanted).unwrap()
+                    tensor(array.dtype, array.bytes, array.dims).to_dtype(wanted).unwrap()
                 })
                 .collect();
             let results = program.run(&tensors.iter().collect::<Vec<_>>()).unwrap();
-            for ((result, feature), output) in results.iter().zip(&self.signature.outputs).zip(outputs) {
-                output.copy_from_slice(&result.to_dtype(feature.dtype).unwrap().to_bytes().unwrap());
-                if feature.dtype != DType::F32 {
+            for (result, ArrayMut { dtype, bytes: output, .. }) in results.iter().zip(outputs) {
+                output.copy_from_slice(&result.to_dtype(*dtype).unwrap().to_bytes().unwrap());
+                if *dtype != DType::F32 {
                     output[0] ^= u8::from(self.script == Script::WrongInteger);
                     continue;
                 }

@@ -3,6 +3,7 @@
 
 // Everything here is a test, but clippy only knows functions that are marked as one.
 mod accepted;
+mod arguments;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
 mod cases;
 mod device;

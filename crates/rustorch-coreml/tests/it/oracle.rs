@@ -5,7 +5,9 @@ use crate::fake::{Known, known};
 use rustorch_core::{Backend, Decline, Device};
 use rustorch_coreml::admission::{AdmissionOptions, ModelCache, serve, verdicts};
 use rustorch_coreml::device::Assumptions;
-use rustorch_coreml::runtime::{ComputeUnits, LoadedModel, PlanShares, Runtime, RuntimeError, Signature};
+use rustorch_coreml::runtime::{
+    Array, ArrayMut, ComputeUnits, LoadedModel, PlanShares, Runtime, RuntimeError, Signature,
+};
 use rustorch_coreml::{CoreMlDevice, DeviceOptions};
 use rustorch_runtime::coreml::ExecutorReference;
 use rustorch_runtime::{HybridExecutor, Placement};
@@ -85,15 +87,15 @@ struct Evaluated {
 }
 
 impl LoadedModel for Evaluated {
-    fn predict(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<Vec<bool>, RuntimeError> {
+    fn predict(&self, inputs: &[Array<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<Vec<bool>, RuntimeError> {
         self.signature.check(inputs, outputs)?;
         let mut process = self.process.lock().unwrap();
         let mut talk = || {
             let stdin = process.stdin.as_mut().unwrap();
-            inputs.iter().try_for_each(|bytes| stdin.write_all(bytes))?;
+            inputs.iter().try_for_each(|array| stdin.write_all(array.bytes))?;
             stdin.flush()?;
             let stdout = process.stdout.as_mut().unwrap();
-            outputs.iter_mut().try_for_each(|bytes| stdout.read_exact(bytes))
+            outputs.iter_mut().try_for_each(|array| stdout.read_exact(array.bytes))
         };
         talk().map_err(|error| RuntimeError::Refused(format!("coremltools ended: {error}")))?;
         Ok(vec![true; outputs.len()])

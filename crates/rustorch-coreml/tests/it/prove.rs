@@ -4,7 +4,7 @@
 use crate::cases::{self, Case};
 use rustorch_coreml::Package;
 use rustorch_coreml::runtime::{
-    ComputeUnits, Feature, LoadedModel, PlanShares, Runtime, RuntimeError, Signature,
+    Array, ArrayMut, ComputeUnits, Feature, LoadedModel, PlanShares, Runtime, RuntimeError, Signature,
 };
 use rustorch_tensor::{DType, Tensor};
 use serde::{Deserialize, Serialize};
@@ -116,10 +116,12 @@ fn run(
     let model = runtime.load(compiled, units, signature).map_err(|error| format!("loading: {error}"))?;
     let given: Vec<Vec<u8>> =
         signature.inputs.iter().zip(&case.runs[0]).map(|(feature, x)| border(feature, x)).collect();
-    let given: Vec<&[u8]> = given.iter().map(Vec::as_slice).collect();
+    let given = signature.inputs.iter().zip(&given).map(|(feature, bytes)| feature.array(bytes));
+    let given: Vec<Array<'_>> = given.collect();
     let mut made: Vec<Vec<u8>> = signature.outputs.iter().map(|feature| vec![0; feature.bytes()]).collect();
     for _ in 0..5 {
-        let mut places: Vec<&mut [u8]> = made.iter_mut().map(Vec::as_mut_slice).collect();
+        let places = signature.outputs.iter().zip(&mut made);
+        let mut places: Vec<ArrayMut<'_>> = places.map(|(feature, bytes)| feature.array_mut(bytes)).collect();
         let started = Instant::now();
         let in_place = model.predict(&given, &mut places).map_err(|error| format!("predicting: {error}"))?;
         let seconds = started.elapsed().as_secs_f64();
@@ -214,15 +216,15 @@ struct OnCpu {
 }
 
 impl LoadedModel for OnCpu {
-    fn predict(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<Vec<bool>, RuntimeError> {
+    fn predict(&self, inputs: &[Array<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<Vec<bool>, RuntimeError> {
         self.signature.check(inputs, outputs)?;
         let results = self.case.program.run(&self.case.runs[0].iter().collect::<Vec<_>>()).unwrap();
         for ((feature, result), output) in self.signature.outputs.iter().zip(&results).zip(outputs) {
-            output.copy_from_slice(&border(feature, result));
+            output.bytes.copy_from_slice(&border(feature, result));
             if self.lies {
                 // Of each value the exponent, or a large part of an integer.
                 let width = feature.dtype.block_bytes();
-                output.iter_mut().skip(width - 1).step_by(width).for_each(|last| *last ^= 0x30);
+                output.bytes.iter_mut().skip(width - 1).step_by(width).for_each(|last| *last ^= 0x30);
             }
         }
         Ok(vec![true; results.len()])

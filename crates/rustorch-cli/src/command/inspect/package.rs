@@ -30,7 +30,8 @@ fn systems(specification: i32) -> &'static str {
 
 fn shown(feature: &Feature) -> String {
     let dims: Vec<String> = feature.dims.iter().map(usize::to_string).collect();
-    format!("{} {}[{}]", output::escaped(&feature.name), feature.dtype, dims.join(", "))
+    let bound = feature.below.map_or_else(String::new, |below| format!(", values from 0 to {}", below - 1));
+    format!("{} {}[{}]{bound}", output::escaped(&feature.name), feature.dtype, dims.join(", "))
 }
 
 fn print_text(path: &Path, info: &PackageInfo) -> Result<(), Failure> {
@@ -44,6 +45,9 @@ fn print_text(path: &Path, info: &PackageInfo) -> Result<(), Failure> {
     ))?;
     if !info.description.is_empty() {
         output::line(output::escaped(&info.description))?;
+    }
+    for problem in &info.problems {
+        output::line(format_args!("of another version: {}", output::escaped(problem)))?;
     }
     for (key, value) in &info.metadata {
         output::line(format_args!("  {} = {}", output::escaped(key), output::escaped(value)))?;
@@ -71,8 +75,7 @@ fn print_function(function: &FunctionInfo) -> Result<(), Failure> {
 
 fn to_json(path: &Path, info: &PackageInfo) -> Value {
     let features = |list: &[Feature]| -> Vec<Value> {
-        let feature =
-            |of: &Feature| json!({ "name": of.name, "dtype": of.dtype.to_string(), "shape": of.dims });
+        let feature = |of: &Feature| json!({ "name": of.name, "dtype": of.dtype.to_string(), "shape": of.dims, "below": of.below });
         list.iter().map(feature).collect()
     };
     let function = |of: &FunctionInfo| {
@@ -91,6 +94,7 @@ fn to_json(path: &Path, info: &PackageInfo) -> Value {
         "specification_version": info.specification_version,
         "description": info.description,
         "metadata": info.metadata,
+        "problems": info.problems,
         "model_bytes": info.model_bytes,
         "weight_bytes": info.weight_bytes,
         "functions": info.functions.iter().map(function).collect::<Vec<_>>(),

@@ -2,7 +2,7 @@
 
 use super::array::{Memory, array_over, copy_out};
 use super::{configuration, refused, url};
-use crate::runtime::{ComputeUnits, LoadedModel, RuntimeError, Signature};
+use crate::runtime::{Array, ArrayMut, ComputeUnits, LoadedModel, RuntimeError, Signature};
 use objc2::AnyThread;
 use objc2::rc::{Retained, autoreleasepool};
 use objc2::runtime::{AnyObject, ProtocolObject};
@@ -63,11 +63,11 @@ impl Worker {
 }
 
 impl LoadedModel for Worker {
-    fn predict(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<Vec<bool>, RuntimeError> {
+    fn predict(&self, inputs: &[Array<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<Vec<bool>, RuntimeError> {
         self.signature.check(inputs, outputs)?;
         let (answer, answered) = mpsc::channel();
-        let inputs = inputs.iter().map(|bytes| Memory::read(bytes)).collect();
-        let outputs = outputs.iter_mut().map(|bytes| Memory::written(bytes)).collect();
+        let inputs = inputs.iter().map(|array| Memory::read(array.bytes)).collect();
+        let outputs = outputs.iter_mut().map(|array| Memory::written(array.bytes)).collect();
         let ended = || RuntimeError::Refused("the thread of the model ended".to_owned());
         let request = Request { inputs, outputs, answer };
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).send(request).map_err(|_| ended())?;
