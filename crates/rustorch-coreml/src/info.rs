@@ -55,10 +55,8 @@ pub struct FunctionInfo {
     pub name: String,
     /// The operation set, such as `CoreML5`.
     pub opset: String,
-    /// Its inputs and outputs.
+    /// Its inputs, outputs and states.
     pub signature: Signature,
-    /// Its states.
-    pub states: Vec<Feature>,
     /// How many operations of each kind it has, constants left out.
     pub operations: BTreeMap<String, usize>,
     /// How many constants.
@@ -203,8 +201,7 @@ fn function_info(
     FunctionInfo {
         name: name.to_owned(),
         opset: function.opset.clone(),
-        signature: Signature { inputs, outputs },
-        states,
+        signature: Signature { function: of_name.map(|_| name.to_owned()), inputs, outputs, states },
         operations,
         constants,
     }

@@ -177,5 +177,5 @@ fn predict(
 ) -> Result<Vec<bool>, RuntimeError> {
     let arrays = signature.inputs.iter().zip(inputs).map(|(feature, bytes)| feature.array(bytes));
     let places = signature.outputs.iter().zip(outputs).map(|(feature, bytes)| feature.array_mut(bytes));
-    model.predict(&arrays.collect::<Vec<_>>(), &mut places.collect::<Vec<_>>())
+    model.predict(&arrays.collect::<Vec<_>>(), None, &mut places.collect::<Vec<_>>())
 }

@@ -117,7 +117,7 @@ unsafe impl CompiledRegion for Region {
         }
         let given = signature.inputs.iter().zip(&encoded).map(|(feature, bytes)| feature.array(bytes));
         let given: Vec<Array<'_>> = given.collect();
-        model.predict(&given, &mut places).map_err(|error| fault(error.to_string()))?;
+        model.predict(&given, None, &mut places).map_err(|error| fault(error.to_string()))?;
         drop(places);
         for (i, bytes) in converted.iter().enumerate() {
             if let Some(bytes) = bytes {

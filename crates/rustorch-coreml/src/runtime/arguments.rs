@@ -1,6 +1,6 @@
 //! What a prediction is given, and what is wrong with it.
 
-use super::{Feature, Signature};
+use super::{Feature, ModelState, Signature};
 use rustorch_core::DType;
 use std::fmt;
 
@@ -90,6 +90,18 @@ pub enum ArgumentError {
         /// How many dtype and shape take.
         wanted: usize,
     },
+    /// The program has states, and is given none.
+    #[error("the program has states ({}), and is given none; give what `new_state` makes, and the same again in the next prediction", .0.join(", "))]
+    MissingState(Vec<String>),
+    /// The program has no states, and is given some.
+    #[error("the program has no states, and is given some; give none")]
+    UnexpectedState,
+    /// The states are another program's.
+    #[error("the states are those of another program; give what `new_state` of this one makes")]
+    OtherState,
+    /// A prediction with the states failed.
+    #[error("a prediction with these states failed and may have changed them; begin with new ones")]
+    SpoiledState,
     /// A value is beyond those that the program was made for.
     #[error("{name} holds {value}, and the program is for 0 to {}; {}", below.saturating_sub(1), Remedy(name))]
     Value {
@@ -116,12 +128,22 @@ impl fmt::Display for Remedy<'_> {
 }
 
 impl Signature {
-    /// That an array of the right dtype and shape is given for each input and output, and no value that the program is not made for. A program itself
-    /// raises no errors: it would compute something else, or NaN.
+    /// That an array of the right dtype and shape is given for each input and output, no value that the program is not made for, and states where it has
+    /// some. A program itself raises no errors: it would compute something else, or NaN.
     ///
     /// # Errors
     /// The first that is wrong.
-    pub fn check(&self, inputs: &[Array<'_>], outputs: &[ArrayMut<'_>]) -> Result<(), ArgumentError> {
+    pub fn check(
+        &self,
+        inputs: &[Array<'_>],
+        state: Option<&ModelState>,
+        outputs: &[ArrayMut<'_>],
+    ) -> Result<(), ArgumentError> {
+        match (state, &self.states[..]) {
+            (None, [_, ..]) => return Err(ArgumentError::MissingState(names(&self.states))),
+            (Some(_), []) => return Err(ArgumentError::UnexpectedState),
+            _ => {}
+        }
         count("inputs", inputs.len(), &self.inputs)?;
         count("outputs", outputs.len(), &self.outputs)?;
         for (feature, given) in self.inputs.iter().zip(inputs) {
@@ -136,8 +158,11 @@ fn count(what: &'static str, given: usize, features: &[Feature]) -> Result<(), A
     if given == features.len() {
         return Ok(());
     }
-    let wanted = features.iter().map(|feature| feature.name.clone()).collect();
-    Err(ArgumentError::Count { what, given, wanted })
+    Err(ArgumentError::Count { what, given, wanted: names(features) })
+}
+
+fn names(features: &[Feature]) -> Vec<String> {
+    features.iter().map(|feature| feature.name.clone()).collect()
 }
 
 fn fits(feature: &Feature, given: Array<'_>) -> Result<(), ArgumentError> {

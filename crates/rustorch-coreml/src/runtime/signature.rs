@@ -4,13 +4,19 @@ use crate::proto as pb;
 use rustorch_core::DType;
 use serde::{Deserialize, Serialize};
 
-/// The inputs and outputs of a program, in order.
+/// The inputs, outputs and states of a function, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
+    /// Which function of the program it is; none of one that has no other.
+    #[serde(default)]
+    pub function: Option<String>,
     /// What it is given.
     pub inputs: Vec<Feature>,
     /// What it returns.
     pub outputs: Vec<Feature>,
+    /// What it finds as the prediction before left it.
+    #[serde(default)]
+    pub states: Vec<Feature>,
 }
 
 /// An input or output of a program: a contiguous array.
@@ -68,14 +74,20 @@ impl Signature {
     /// That of a model's first function, which was emitted, so that it has arrays alone.
     pub(crate) fn of(model: &pb::Model) -> Signature {
         let Some(description) = &model.description else { return Signature::default() };
-        let (inputs, outputs) = match description.functions.first() {
-            Some(function) => (&function.input, &function.output),
-            None => (&description.input, &description.output),
+        let first = description.functions.first();
+        let (inputs, outputs, states) = match first {
+            Some(function) => (&function.input, &function.output, &function.state),
+            None => (&description.input, &description.output, &description.state),
         };
         let features = |list: &[pb::FeatureDescription]| {
             list.iter().filter_map(|feature| Feature::of(feature).ok()).collect()
         };
-        Signature { inputs: features(inputs), outputs: features(outputs) }
+        Signature {
+            function: first.map(|function| function.name.clone()),
+            inputs: features(inputs),
+            outputs: features(outputs),
+            states: features(states),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Arguments of predictions: what is wrong with them is said before anything is computed.
 
 use crate::cases;
-use rustorch_coreml::runtime::{ArgumentError, Array, Feature, Signature};
+use rustorch_coreml::runtime::{ArgumentError, Array, Feature, ModelState, RuntimeError, Signature};
 use rustorch_coreml::{CoreMlOptions, Error, Package};
 use rustorch_tensor::{DType, Tensor, TensorSpec, capture};
 
@@ -14,6 +14,8 @@ fn signature() -> Signature {
         below,
     };
     Signature {
+        function: None,
+        states: vec![],
         inputs: vec![
             feature("token", DType::I32, &[2], Some(300)),
             feature("position", DType::I32, &[2], Some(64)),
@@ -26,7 +28,7 @@ fn signature() -> Signature {
 fn refusal(inputs: &[Array<'_>]) -> ArgumentError {
     let signature = signature();
     let mut logits = [0; 12];
-    signature.check(inputs, &[signature.outputs[0].array_mut(&mut logits)]).unwrap_err()
+    signature.check(inputs, None, &[signature.outputs[0].array_mut(&mut logits)]).unwrap_err()
 }
 
 #[test]
@@ -34,7 +36,7 @@ fn number_dtype_shape_and_bytes_are_those_of_the_program() {
     let signature = signature();
     let (bytes, mut logits) = ([0; 8], [0; 12]);
     let [token, position] = [0, 1].map(|i| signature.inputs[i].array(&bytes));
-    signature.check(&[token, position], &[signature.outputs[0].array_mut(&mut logits)]).unwrap();
+    signature.check(&[token, position], None, &[signature.outputs[0].array_mut(&mut logits)]).unwrap();
 
     for (inputs, message) in [
         (vec![token], "1 inputs are given, and the program has 2: token, position; give one for each"),
@@ -54,13 +56,53 @@ fn number_dtype_shape_and_bytes_are_those_of_the_program() {
         let error = refusal(&inputs).to_string();
         assert!(error.contains(message), "{error}");
     }
-    let error = signature.check(&[token, position], &mut []).unwrap_err().to_string();
+    let error = signature.check(&[token, position], None, &[]).unwrap_err().to_string();
     assert!(error.contains("0 outputs are given, and the program has 1: logits"), "{error}");
     let mut half = [0; 6];
     let mut output = signature.outputs[0].array_mut(&mut half);
     output.dtype = DType::F16;
-    let error = signature.check(&[token, position], &[output]).unwrap_err().to_string();
+    let error = signature.check(&[token, position], None, &[output]).unwrap_err().to_string();
     assert!(error.contains("logits is given as f16, and the program has f32"), "{error}");
+}
+
+#[test]
+fn states_are_given_where_there_are_some() {
+    let mut signature = Signature { inputs: vec![], outputs: vec![], ..signature() };
+    let mut state = ModelState::new(7u8);
+    assert_eq!(signature.check(&[], Some(&state), &[]), Err(ArgumentError::UnexpectedState));
+    signature.states.push(Feature {
+        name: "state_0".to_owned(),
+        dtype: DType::F16,
+        dims: vec![2],
+        below: None,
+    });
+    let missing = signature.check(&[], None, &[]).unwrap_err();
+    assert!(
+        missing.to_string().starts_with("the program has states (state_0), and is given none"),
+        "{missing}"
+    );
+    signature.check(&[], Some(&state), &[]).unwrap();
+
+    let failed = |result: Result<(), RuntimeError>| match result {
+        Err(RuntimeError::Arguments(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(failed(state.update(|_: &mut u16| Ok(()))), ArgumentError::OtherState);
+    // What is wrong with arguments changes no states.
+    assert_eq!(
+        failed(state.update(|_: &mut u8| Err(ArgumentError::UnexpectedState.into()))),
+        ArgumentError::UnexpectedState
+    );
+    let mut next = || {
+        state.update(|held: &mut u8| {
+            *held += 1;
+            Ok(*held)
+        })
+    };
+    assert_eq!([next().unwrap(), next().unwrap()], [8, 9]);
+    let refused = state.update(|_: &mut u8| Err::<(), _>(RuntimeError::Refused("no".to_owned())));
+    assert_eq!(refused.unwrap_err().to_string(), "no");
+    assert_eq!(failed(state.update(|_: &mut u8| Ok(()))), ArgumentError::SpoiledState);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::cases;
 use rustorch_coreml::runtime::{
-    Array, ArrayMut, ComputeUnits, LoadedModel, PlanShares, Runtime, RuntimeError, Signature,
+    Array, ArrayMut, ComputeUnits, LoadedModel, ModelState, PlanShares, Runtime, RuntimeError, Signature,
 };
 use rustorch_coreml::{CoreMlOptions, Package};
 use rustorch_runtime::HybridExecutor;
@@ -192,8 +192,17 @@ struct FakeModel {
 }
 
 impl LoadedModel for FakeModel {
-    fn predict(&self, inputs: &[Array<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<Vec<bool>, RuntimeError> {
-        self.signature.check(inputs, outputs)?;
+    fn new_state(&self) -> Result<ModelState, RuntimeError> {
+        Err(refused("it knows no programs with states"))
+    }
+
+    fn predict(
+        &self,
+        inputs: &[Array<'_>],
+        state: Option<&mut ModelState>,
+        outputs: &mut [ArrayMut<'_>],
+    ) -> Result<Vec<bool>, RuntimeError> {
+        self.signature.check(inputs, state.as_deref(), outputs)?;
         match self.script {
             Script::HangPredicting => hang(),
             Script::Panic => panic!("the model is out of its mind"),

@@ -42,7 +42,7 @@ fn a_package_is_read_as_it_was_written() {
     };
     assert_eq!(main.signature.inputs, [feature("input_0", DType::F32, &[2, 4])]);
     assert_eq!(main.signature.outputs.len(), 2);
-    assert_eq!(main.states, [feature("state_0", DType::F16, &[2, 3])]);
+    assert_eq!(main.signature.states, [feature("state_0", DType::F16, &[2, 3])]);
     assert_eq!((main.operations["matmul"], main.operations["exp"]), (1, 2));
     assert!(main.constants > 0 && !main.operations.contains_key("const"));
 }

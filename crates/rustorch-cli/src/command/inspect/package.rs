@@ -56,11 +56,12 @@ fn print_text(path: &Path, info: &PackageInfo) -> Result<(), Failure> {
 }
 
 fn print_function(function: &FunctionInfo) -> Result<(), Failure> {
-    let FunctionInfo { name, opset, signature, states, operations, constants } = function;
+    let FunctionInfo { name, opset, signature, operations, constants } = function;
     let count: usize = operations.values().sum();
     let name = output::escaped(name);
     output::line(format_args!("\n{name}: {count} operations of {opset}, {constants} constants"))?;
-    for (what, features) in [("input", &signature.inputs), ("output", &signature.outputs), ("state", states)]
+    for (what, features) in
+        [("input", &signature.inputs), ("output", &signature.outputs), ("state", &signature.states)]
     {
         for feature in features {
             output::line(format_args!("  {what} {}", shown(feature)))?;
@@ -84,7 +85,7 @@ fn to_json(path: &Path, info: &PackageInfo) -> Value {
             "opset": of.opset,
             "inputs": features(&of.signature.inputs),
             "outputs": features(&of.signature.outputs),
-            "states": features(&of.states),
+            "states": features(&of.signature.states),
             "operations": of.operations,
             "constants": of.constants,
         })
