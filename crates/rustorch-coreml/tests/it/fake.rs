@@ -1,6 +1,7 @@
 //! A scripted runtime: it knows some programs by their digests, computes them on the CPU, and fails as it is told.
 
-use crate::cases;
+use crate::device::SCRIPT;
+use crate::{cases, states};
 use rustorch_coreml::runtime::{
     Array, ArrayMut, ComputeUnits, LoadedModel, ModelState, PlanShares, Runtime, RuntimeError, Signature,
 };
@@ -32,10 +33,12 @@ pub(crate) enum Script {
     Nan,
     Slow,
     IgnoreBackings,
+    /// Admitted, and fails from then on, having written something.
+    FailLater,
 }
 
 impl Script {
-    const ALL: [Script; 13] = [
+    const ALL: [Script; 14] = [
         Script::Right,
         Script::HangCompiling,
         Script::HangPredicting,
@@ -49,6 +52,7 @@ impl Script {
         Script::Nan,
         Script::Slow,
         Script::IgnoreBackings,
+        Script::FailLater,
     ];
 
     pub(crate) fn named(name: &str) -> Script {
@@ -104,7 +108,7 @@ impl Fake {
     pub(crate) fn new(script: Script) -> Fake {
         let cpu = HybridExecutor::builder().threads(1).build().unwrap();
         let programs = cpu.scope(|| {
-            let programs = known().into_iter().map(|known| {
+            let programs = known().into_iter().chain(states::region()).map(|known| {
                 let program = known.capture();
                 let constants = program.constants();
                 let bytes = cases::bytes(&constants);
@@ -211,6 +215,10 @@ impl LoadedModel for FakeModel {
                 std::process::Command::new("kill").args(["-9", &own]).status().unwrap();
             }
             Script::Slow => sleep(Duration::from_millis(20)),
+            Script::FailLater if std::env::var_os(SCRIPT).is_none() => {
+                outputs.iter_mut().for_each(|output| output.bytes.fill(0x7f));
+                return Err(refused("the model has had enough"));
+            }
             _ => {}
         }
         let cpu = HybridExecutor::builder().threads(1).build().unwrap();

@@ -15,6 +15,7 @@ mod oracle;
 mod proof;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
 mod prove;
+mod states;
 mod support;
 
 #[path = "../../src/layout.rs"]

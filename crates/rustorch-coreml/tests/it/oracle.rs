@@ -3,7 +3,7 @@
 use crate::cases;
 use crate::device::{SlowMachine, cpu_cost, reports};
 use crate::fake::{Known, known};
-use rustorch_core::{Backend, DType, Decline, Device};
+use rustorch_core::{Attention, Backend, CachedAttention, DType, Decline, Device, Op};
 use rustorch_coreml::admission::{AdmissionOptions, ModelCache, serve, verdicts};
 use rustorch_coreml::device::Assumptions;
 use rustorch_coreml::runtime::{
@@ -12,7 +12,8 @@ use rustorch_coreml::runtime::{
 use rustorch_coreml::{CoreMlDevice, CoreMlOptions, DeviceOptions, Function, Package, PackageInfo};
 use rustorch_runtime::coreml::ExecutorReference;
 use rustorch_runtime::{HybridExecutor, Placement};
-use rustorch_tensor::Tensor;
+use rustorch_tensor::autograd::apply;
+use rustorch_tensor::{Program, Tensor, TensorSpec, capture};
 use rustorch_testkit::{Requirement, skip};
 use rustorch_testkit::{child, is_child};
 use std::fs;
@@ -208,6 +209,63 @@ fn runs_by_the_oracle(known: &Known, python: &Path) {
         assert!(report.runs > 0 && report.faults == 0, "{report:?} {verdict:?}");
         assert!(verdict.refused.is_none() && verdict.error.unwrap() < 1e-5, "{verdict:?}");
     });
+}
+
+/// Attention of two heads over a cache of twelve rows, which a run writes in place at a position that is data.
+fn cached_attention() -> Program {
+    let cache = |width: usize| Tensor::zeros([1, 12, width], DType::F16).unwrap();
+    let (keys, values) = (cache(4), cache(6));
+    let specs = [[2, 1, 4], [1, 1, 4], [1, 1, 6]].map(|dims| TensorSpec::new(dims, DType::F32).unwrap());
+    let [q, k, v] = specs;
+    let program = capture(&[q, k, v, TensorSpec::new([1], DType::I64).unwrap()], |x| {
+        let row = x[3].select(0, 0)?;
+        keys.slice_update_(1, &x[1].to_dtype(DType::F16)?, &row)?;
+        values.slice_update_(1, &x[2].to_dtype(DType::F16)?, &row)?;
+        let op = Op::CachedAttention(CachedAttention { attention: Attention::new(0.5) });
+        Ok(apply(&op, &[&x[0], &keys, &values, &row])?.into_vec())
+    });
+    program.unwrap()
+}
+
+#[test]
+fn a_cache_written_in_place_is_part_of_a_region() {
+    let Some(python) = python() else {
+        return skip(
+            Requirement::Coremltools,
+            "regions with states by coremltools; tools/oracle/coreml/venv.sh makes its environment",
+        );
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (executor, cache) = executor(folder.path(), &python);
+    let cpu = HybridExecutor::builder().threads(1).build().unwrap();
+    let (expected, program) = (cpu.scope(cached_attention), executor.scope(cached_attention));
+    let (started, mut left) = (Instant::now(), 5);
+    for step in 0u32.. {
+        // Once it is full, the last row is written again and again.
+        let position = Tensor::new([i64::from(step.min(11))]).unwrap();
+        let tensor = |dims: &[usize], seed| cases::values(dims, 3 * (step % 50) + seed);
+        let inputs = [tensor(&[2, 1, 4], 1), tensor(&[1, 1, 4], 2), tensor(&[1, 1, 6], 3), position];
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        let want = cpu.scope(|| expected.run(&inputs)).unwrap();
+        let got = executor.scope(|| program.run(&inputs)).unwrap();
+        assert!(got[0].allclose(&want[0], 1e-2, 1e-3, false).unwrap(), "{step}: {} {}", got[0], want[0]);
+        // Rows are written as they are given.
+        for (got, want) in program.states().iter().zip(expected.states()) {
+            assert_eq!(got.to_bytes().unwrap(), want.to_bytes().unwrap(), "{step}");
+        }
+        let report = executor.scope(|| reports(&program)).remove(0);
+        if !matches!(report.declined, Some(Decline::Compiling)) {
+            left -= 1;
+        }
+        if left == 0 {
+            let verdict = verdicts(&cache).remove(0).1;
+            assert!(report.runs >= 4 && report.faults == 0, "{report:?} {verdict:?}");
+            assert_eq!(program.explain().unwrap().regions[0].plan.nodes.len(), program.graph().nodes.len());
+            break;
+        }
+        assert!(started.elapsed() < Duration::from_secs(100), "{report:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Tokens of two conversations, by position: those of a case's runs, from the first on or from the last.
