@@ -56,7 +56,11 @@ fn coreml(args: &CoremlArgs) -> Result<(), Failure> {
         },
         inputs: vec!["token".to_owned(), "position".to_owned()],
         outputs: vec!["logits".to_owned()],
-        description: format!("{}: logits after tokens", model.name().unwrap_or("a language model")),
+        description: format!(
+            "{}: logits after tokens, at positions from 0 to {}; behind these they are NaN",
+            model.name().unwrap_or("a language model"),
+            args.context - 1
+        ),
         metadata: metadata
             .map(|(key, value)| (key.to_owned(), value))
             .into_iter()

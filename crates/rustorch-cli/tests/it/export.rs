@@ -171,6 +171,7 @@ fn packages_are_inspected() {
     let text = succeed(&["inspect", shown]);
     for part in [
         "Core ML package, specification 9 (macOS 15, iOS 18)",
+        ": logits after tokens, at positions from 0 to 63; behind these they are NaN",
         "decode: ",
         "prompt_4: ",
         "  input token i32[1], values from 0 to ",
