@@ -56,6 +56,12 @@ pub unsafe trait Backend: Send + Sync {
     /// New memory, contents unspecified.
     fn alloc(&self, bytes: usize) -> Result<Buffer, Fault>;
 
+    /// New memory whose bytes are zero, where that takes less than writing them: the system gives pages when they are first touched. `None` where
+    /// it does not, and [`alloc`](Self::alloc) is asked.
+    fn alloc_zeroed(&self, _bytes: usize) -> Option<Buffer> {
+        None
+    }
+
     /// Runs the operation. Arguments are on this device or one that it reaches; outputs have the dtypes and shapes
     /// that [`Op::infer`] gave, contiguous unless the caller asked for a place in an existing buffer. On success every output
     /// element is written; only a [`Op::Scatter`] or [`Op::SliceUpdate`] over its first argument leaves those alone that no index names.

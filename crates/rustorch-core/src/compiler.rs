@@ -9,7 +9,8 @@ use std::borrow::Cow;
 /// A *region* is a part of a graph that is compiled as one: a [`Graph`] of its own, which [`Graph::verify`] accepts. Its inputs are the
 /// values that cross into it, its outputs those that are needed outside, each the whole result of a node; tensors that runs
 /// find as they were are its constants. It has no states, nothing is written in place or drawn at random, nothing goes to another device,
-/// and no operation is the user's own. All its values are on the compiler's device.
+/// and no operation is the user's own. All its values are on the compiler's device. A node that writes a whole state in place has a result of its own
+/// in a region ([`takes_states`](Compiler::takes_states)).
 ///
 /// Planning (`accepts`, `price`) runs nothing and is the same whenever it is asked the same: a plan is a function of the graph.
 pub trait Compiler: Send + Sync {
@@ -28,6 +29,12 @@ pub trait Compiler: Send + Sync {
     /// Changes of graphs without which it would accept less. They leave the bits of results as they are.
     fn rewrites(&self) -> &[Rewrite] {
         &[]
+    }
+
+    /// Whether regions may have nodes that write all of a state in place. What the state holds before a run is an input of the region then, and what it is
+    /// to hold behind it an output, which is written to the state when the region is done: if it fails, states are as they were.
+    fn takes_states(&self) -> bool {
+        false
     }
 
     /// Makes a program of a region. It may return before the program is there, if [`CompiledRegion::ready`] says so meanwhile.

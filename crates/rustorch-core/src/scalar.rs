@@ -19,6 +19,16 @@ pub enum Scalar {
 }
 
 impl Scalar {
+    /// Whether all bits of it are zero, in any dtype: not of `-0.0`.
+    pub fn is_zero_bits(self) -> bool {
+        match self {
+            Scalar::Bool(value) => !value,
+            Scalar::Int(value) => value == 0,
+            Scalar::Float(value) => value.to_bits() == 0,
+            Scalar::Complex(value) => value.re.to_bits() == 0 && value.im.to_bits() == 0,
+        }
+    }
+
     /// The family that a tensor is promoted to at least when it meets this scalar.
     pub const fn kind(self) -> DTypeKind {
         match self {

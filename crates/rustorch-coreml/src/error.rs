@@ -63,6 +63,14 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
+    /// A package is of a version of the format, of its operations or of RusTorch's metadata that this one does not know.
+    #[error("{} is of another version:{}", path.display(), Lines(problems))]
+    Version {
+        /// The folder.
+        path: PathBuf,
+        /// What is not known, each with what to do.
+        problems: Vec<String>,
+    },
     /// The disk refused. Nothing is left of the package.
     #[error("{}: {source}", path.display())]
     Io {
@@ -88,10 +96,10 @@ impl fmt::Display for Declined {
     }
 }
 
-struct Lines<'a>(&'a [Declined]);
+struct Lines<'a, T>(&'a [T]);
 
-impl fmt::Display for Lines<'_> {
+impl<T: fmt::Display> fmt::Display for Lines<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|declined| write!(f, "\n  {declined}"))
+        self.0.iter().try_for_each(|line| write!(f, "\n  {line}"))
     }
 }

@@ -1,7 +1,7 @@
 //! How graphs become programs.
 
 use crate::proto::Metadata;
-use rustorch_core::Graph;
+use rustorch_core::{Graph, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What becomes of constants of block types (`Q4_K`, ..).
@@ -38,7 +38,18 @@ pub struct CoreMlOptions {
     pub description: String,
     /// What else a program that runs the model may want to know, by name.
     pub metadata: BTreeMap<String, String>,
+    /// Of inputs of integers, by name: that values are from 0 to below this, such as the positions that a cache holds. A program raises no errors for
+    /// others, and computes something else. So the package says it in its metadata, as `rustorch.below.NAME`, and
+    /// [`Signature::check`](crate::runtime::Signature::check) refuses them before a prediction.
+    pub below: BTreeMap<String, u32>,
 }
+
+/// Of which version the metadata is that this library writes and reads.
+pub(crate) const METADATA_VERSION: u32 = 1;
+/// Its key.
+pub(crate) const METADATA_VERSION_KEY: &str = "rustorch.metadata";
+/// Keys of bounds begin so, and end with an input's name.
+pub(crate) const BELOW_KEY: &str = "rustorch.below.";
 
 impl CoreMlOptions {
     pub(crate) fn input_name(&self, i: usize) -> String {
@@ -75,6 +86,19 @@ impl CoreMlOptions {
                 return Err(format!("{name:?} is given twice"));
             }
         }
+        for (name, below) in &self.below {
+            let is_that = |(i, id): &(usize, &ValueId)| {
+                self.input_name(*i) == *name && graph.values[id.index()].dtype.is_int()
+            };
+            if !graph.inputs.iter().enumerate().any(|input| is_that(&input)) {
+                return Err(format!(
+                    "values of {name:?} are to be below {below}, and no input of integers is called so"
+                ));
+            }
+            if *below == 0 {
+                return Err(format!("values of {name:?} are to be below 0; they begin with 0"));
+            }
+        }
         Ok(())
     }
 
@@ -85,9 +109,12 @@ impl CoreMlOptions {
     }
 
     pub(crate) fn metadata(&self) -> Option<Metadata> {
-        (!self.description.is_empty() || !self.metadata.is_empty()).then(|| Metadata {
-            short_description: self.description.clone(),
-            user_defined: self.metadata.clone(),
-        })
+        let mut user_defined = self.metadata.clone();
+        for (name, below) in &self.below {
+            user_defined.insert(format!("{BELOW_KEY}{name}"), below.to_string());
+            user_defined.insert(METADATA_VERSION_KEY.to_owned(), METADATA_VERSION.to_string());
+        }
+        (!self.description.is_empty() || !user_defined.is_empty())
+            .then(|| Metadata { short_description: self.description.clone(), user_defined })
     }
 }

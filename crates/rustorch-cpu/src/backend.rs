@@ -71,6 +71,10 @@ unsafe impl Backend for CpuBackend {
         crate::memory::alloc(bytes)
     }
 
+    fn alloc_zeroed(&self, bytes: usize) -> Option<Buffer> {
+        crate::memory::alloc_zeroed(bytes)
+    }
+
     unsafe fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
         let result = kernels::run(&self.pool, op, args, outs);
         // What programs rely on to leave states as they were.

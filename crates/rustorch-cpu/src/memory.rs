@@ -17,6 +17,73 @@ pub(crate) fn alloc(bytes: usize) -> Result<Buffer, Fault> {
     Buffer::host(bytes)
 }
 
+/// Zeros of which the system gives pages when they are touched: a cache for a long context takes memory as it fills. `None` where that would not pay, or the
+/// system refuses.
+pub(crate) fn alloc_zeroed(bytes: usize) -> Option<Buffer> {
+    #[cfg(target_os = "linux")]
+    if bytes >= mapped::LEAST {
+        return mapped::alloc(bytes);
+    }
+    let _ = bytes;
+    None
+}
+
+#[cfg(target_os = "linux")]
+mod mapped {
+    use super::huge;
+    use rustorch_core::{Buffer, Device};
+    use std::ptr::{self, NonNull};
+
+    /// Below this, writing zeros takes no longer than the system call. The C library maps blocks of this size on their own, too.
+    pub(super) const LEAST: usize = 128 << 10;
+
+    /// Pages of its own.
+    struct Mapping {
+        start: NonNull<u8>,
+        bytes: usize,
+    }
+
+    // SAFETY: an owned mapping, which may be removed by any thread.
+    unsafe impl Send for Mapping {}
+    // SAFETY: nothing is reached through a shared reference.
+    unsafe impl Sync for Mapping {}
+
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            // SAFETY: mapped with this length, and removed only here.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        }
+    }
+
+    pub(super) fn alloc(bytes: usize) -> Option<Buffer> {
+        // Room for huge pages; what is never touched is no memory.
+        let is_huge = bytes >= huge::PAGE;
+        let room = if is_huge {
+            bytes.checked_next_multiple_of(huge::PAGE)?.checked_add(huge::PAGE)?
+        } else {
+            bytes
+        };
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, at an address that the system chooses.
+        let start = unsafe { libc::mmap(ptr::null_mut(), room, access, kind, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        let mapping = Box::new(Mapping { start: NonNull::new(start)?.cast(), bytes: room });
+        let mut address = mapping.start;
+        if is_huge {
+            let behind = address.addr().get() % huge::PAGE;
+            // SAFETY: the room is a huge page more than the bytes take in huge pages.
+            address = unsafe { address.add((huge::PAGE - behind) % huge::PAGE) };
+            let len = room - huge::PAGE;
+            // SAFETY: the range is inside the mapping, and the advice changes no contents. A refusal changes nothing at all.
+            unsafe { libc::madvise(address.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+        }
+        // SAFETY: the mapping has as many bytes from there on, can be read and written, and lives as long as `mapping`.
+        Some(unsafe { Buffer::device(Device::CPU, bytes, Some(address), mapping) })
+    }
+}
+
 #[cfg(target_os = "linux")]
 mod huge {
     use rustorch_core::{Buffer, Device};

@@ -7,7 +7,7 @@ use crate::memory::{CachingAllocator, thread_cache};
 use crate::placement::Candidate;
 use crate::record::{Counters, DeviceCounts};
 use crate::storage::{Block, DeviceCopies, FreshMemory};
-use rustorch_core::{Backend, CostModel, Device, Fault};
+use rustorch_core::{Backend, Buffer, CostModel, Device, Fault};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -98,7 +98,21 @@ impl DeviceState {
             return Ok(FreshMemory::from_block(block));
         }
         let buffer = self.noted(self.allocator.take(bytes))?;
-        Ok(FreshMemory::from_block(Arc::new(Block::new(buffer, bytes, truth, Some(Arc::clone(self))))))
+        Ok(self.fresh_block(buffer, bytes, truth))
+    }
+
+    /// As [`fresh`](Self::fresh), of more than threads keep, and whether its bytes are zero.
+    pub(crate) fn fresh_zeroed(
+        self: &Arc<DeviceState>,
+        bytes: usize,
+        truth: bool,
+    ) -> Result<(FreshMemory, bool), Fault> {
+        let (buffer, is_zeroed) = self.noted(self.allocator.take_zeroed(bytes))?;
+        Ok((self.fresh_block(buffer, bytes, truth), is_zeroed))
+    }
+
+    fn fresh_block(self: &Arc<DeviceState>, buffer: Buffer, bytes: usize, truth: bool) -> FreshMemory {
+        FreshMemory::from_block(Arc::new(Block::new(buffer, bytes, truth, Some(Arc::clone(self)))))
     }
 }
 

@@ -11,7 +11,7 @@ that declared output types equal the inferred ones. Every function input is repl
 coremltools' numpy `value_inference` folds the program to numbers. Ops with no value_inference
 (conv, pooling, batch norm, silu) get the numpy versions below, where we emit them; others fail.
 State (`read_state`/`write_state`) is executed in program order. `--fp32` rewrites fp16 to fp32 first
-(the exact answer); without it fp16 ops run in numpy float16 (rounded per op).
+(the exact answer, but for states, which stay rounded); without it fp16 ops run in numpy float16 (rounded per op).
 
 Exit: 0 ok, 1 a lint, type or value error, 2 the program holds an op that cannot be evaluated.
 Needs: requirements.txt beside it                    (tested: python 3.11, protobuf 7)
@@ -271,13 +271,15 @@ def to_fp32(prog, ctx):
 # ------------------------------------------------------------------ evaluation
 class Unevaluated(Exception): pass
 
-def run_block(b, ctx, state, trace):
+def run_block(b, ctx, state, trace, fp32):
     name = lambda op, p: op.inputs[p].arguments[0].name
     for op in b.operations:
         if op.type == "read_state":
             ctx.register_var_with_name(op.outputs[0].name, mb.identity(x=state[name(op, "input")])); continue
         if op.type == "write_state":
-            state[name(op, "input")] = ctx.get_var_from_name(name(op, "data")); continue
+            var = ctx.get_var_from_name(name(op, "data"))
+            # A state is memory of fp16, whatever is computed in.
+            state[name(op, "input")] = mb.const(val=var.val.astype(np.float16).astype(np.float32)) if fp32 else var; continue
         try: L._load_operation(ctx, op)
         except Exception as e:
             raise RuntimeError(f"op {op.type} -> {[o.name for o in op.outputs]}: {type(e).__name__}: {e}") from e
@@ -313,7 +315,7 @@ def evaluate(m, wdir, inputs, states=None, fn="main", fp32=False):
             v = mb.const(val=a)
             if st: state[n] = v
             else: ctx.register_var_with_name(n, v)
-        run_block(b, ctx, state, trace)
+        run_block(b, ctx, state, trace, fp32)
         outs = {o: np.asarray(ctx.get_var_from_name(o).val) for o in b.outputs}
         return outs, {n: np.asarray(v.val) for n, v in state.items()}, trace
 

@@ -45,6 +45,9 @@ fn coreml(args: &CoremlArgs) -> Result<(), Failure> {
         ("rustorch.architecture", model.model().architecture().name.to_owned()),
         ("rustorch.context", args.context.to_string()),
     ];
+    let below = [("token", model.model().config().vocabulary), ("position", args.context)];
+    // Beyond 2³² there is nothing to refuse: inputs are `int32`.
+    let below = below.map(|(name, below)| (name.to_owned(), u32::try_from(below).unwrap_or(u32::MAX)));
     let options = CoreMlOptions {
         allow_f16: args.precision == Precision::F16,
         quant_weights: match args.weights {
@@ -53,11 +56,16 @@ fn coreml(args: &CoremlArgs) -> Result<(), Failure> {
         },
         inputs: vec!["token".to_owned(), "position".to_owned()],
         outputs: vec!["logits".to_owned()],
-        description: format!("{}: logits after tokens", model.name().unwrap_or("a language model")),
+        description: format!(
+            "{}: logits after tokens, at positions from 0 to {}; behind these they are NaN",
+            model.name().unwrap_or("a language model"),
+            args.context - 1
+        ),
         metadata: metadata
             .map(|(key, value)| (key.to_owned(), value))
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
+        below: below.into(),
     };
     let functions: Vec<_> =
         names.iter().zip(&programs).map(|(name, program)| (name.as_str(), program, &options)).collect();

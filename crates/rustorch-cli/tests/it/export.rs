@@ -171,9 +171,11 @@ fn packages_are_inspected() {
     let text = succeed(&["inspect", shown]);
     for part in [
         "Core ML package, specification 9 (macOS 15, iOS 18)",
+        ": logits after tokens, at positions from 0 to 63; behind these they are NaN",
         "decode: ",
         "prompt_4: ",
-        "  input token i32[1]",
+        "  input token i32[1], values from 0 to ",
+        "  input position i32[4], values from 0 to 63",
         "  output logits f32[1, ",
         "  state state_9 f16[",
     ] {
@@ -185,9 +187,22 @@ fn packages_are_inspected() {
         (&9.into(), &"decode".into())
     );
     assert_eq!(info["weight_bytes"], weights(&path));
+    assert_eq!(
+        (&info["metadata"]["rustorch.below.position"], &info["problems"]),
+        (&"64".into(), &serde_json::json!([]))
+    );
+    let decode = &info["functions"][0];
+    assert_eq!(decode["inputs"][0]["below"], decode["outputs"][0]["shape"][1]);
     // Two matmuls of each of five blocks' attention at least.
     assert!(info["functions"][0]["operations"]["matmul"].as_u64().unwrap() >= 10, "{info}");
     fail(&["inspect", shown, "--tensors"], 2, &["--tensors is for GGUF files"]);
+    // `specification_version: 11`.
+    let model = path.join("Data/com.apple.CoreML/model.mlmodel");
+    let mut bytes = fs::read(&model).unwrap();
+    bytes[1] = 11;
+    fs::write(&model, bytes).unwrap();
+    let text = succeed(&["inspect", shown]);
+    assert!(text.contains("of another version: specification 11 is none of those"), "{text}");
     fs::write(path.join("Manifest.json"), "{}").unwrap();
     fail(&["inspect", shown], 3, &["names no model in it"]);
 }

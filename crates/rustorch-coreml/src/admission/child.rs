@@ -1,6 +1,8 @@
 //! The child process: compiles, loads and runs a program, and writes down what came of it.
 
-use crate::runtime::{ComputeUnits, PlanShares, Runtime, RuntimeError, Signature, system_runtime};
+use crate::runtime::{
+    ComputeUnits, LoadedModel, PlanShares, Runtime, RuntimeError, Signature, system_runtime,
+};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -153,7 +155,7 @@ fn examine(runtime: &dyn Runtime, files: &Files<'_>, answer: &mut Answer) -> Res
     for set in (0..sets).rev() {
         let read = |i: usize| fs::read(files.input(set, i)).map_err(RuntimeError::io(files.input(set, i)));
         inputs = (0..signature.inputs.len()).map(read).collect::<Result<Vec<_>, _>>()?;
-        answer.in_place = predict(&*model, &inputs, &mut outputs)?;
+        answer.in_place = predict(&*model, &signature, &inputs, &mut outputs)?;
         for (i, output) in outputs.iter().enumerate() {
             fs::write(files.output(set, i), output).map_err(RuntimeError::io(files.output(set, i)))?;
         }
@@ -161,18 +163,19 @@ fn examine(runtime: &dyn Runtime, files: &Files<'_>, answer: &mut Answer) -> Res
     stage("measuring")?;
     for _ in 0..runs {
         let started = Instant::now();
-        predict(&*model, &inputs, &mut outputs)?;
+        predict(&*model, &signature, &inputs, &mut outputs)?;
         answer.seconds.push(started.elapsed().as_secs_f64());
     }
     Ok(())
 }
 
 fn predict(
-    model: &dyn crate::runtime::LoadedModel,
+    model: &dyn LoadedModel,
+    signature: &Signature,
     inputs: &[Vec<u8>],
     outputs: &mut [Vec<u8>],
 ) -> Result<Vec<bool>, RuntimeError> {
-    let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
-    let mut outputs: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    model.predict(&inputs, &mut outputs)
+    let arrays = signature.inputs.iter().zip(inputs).map(|(feature, bytes)| feature.array(bytes));
+    let places = signature.outputs.iter().zip(outputs).map(|(feature, bytes)| feature.array_mut(bytes));
+    model.predict(&arrays.collect::<Vec<_>>(), None, &mut places.collect::<Vec<_>>())
 }

@@ -68,8 +68,10 @@ fn alone(graph: &Graph, node: usize) -> (Graph, Vec<rustorch_core::DType>) {
     for (index, result) in new.results.iter_mut().enumerate() {
         let value = &graph.values[result.value.index()];
         let source = Source::Result { node: 0, index: index as u32 };
-        result.value = made.add_value(Value { source, ..value.clone() });
-        result.into = None;
+        // What is written to a state is a result in a region, in the shape in which it is written.
+        let shape =
+            result.into.take().map_or_else(|| value.shape.clone(), |into| into.layout.shape().clone());
+        result.value = made.add_value(Value { source, shape, ..value.clone() });
     }
     // Results that nobody reads, such as the indices of a pooling, are no outputs.
     let is_read = |id: ValueId| {

@@ -141,6 +141,10 @@ impl Compiler for CoreMlDevice {
         Some(self.assumptions.price(region))
     }
 
+    fn takes_states(&self) -> bool {
+        true
+    }
+
     fn rewrites(&self) -> &[rustorch_core::Rewrite] {
         &[rustorch_core::Rewrite::ReflectPad]
     }

@@ -2,6 +2,7 @@
 
 use crate::admission::{Admitted, Examiner, Job};
 use crate::border;
+use crate::runtime::{Array, ArrayMut};
 use rustorch_core::{CompiledRegion, DType, Decline, Device, Fault, Graph, View, ViewMut, copy_mismatch};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,15 +108,16 @@ unsafe impl CompiledRegion for Region {
                 (!border::is_same(*dtype, feature.dtype)).then(|| vec![0; feature.bytes()])
             })
             .collect();
-        let mut places: Vec<&mut [u8]> = Vec::with_capacity(outputs.len());
-        for (view, converted) in outputs.iter_mut().zip(&mut converted) {
-            places.push(match converted {
+        let mut places: Vec<ArrayMut<'_>> = Vec::with_capacity(outputs.len());
+        for ((view, converted), feature) in outputs.iter_mut().zip(&mut converted).zip(&signature.outputs) {
+            places.push(feature.array_mut(match converted {
                 Some(bytes) => bytes,
                 None => bytes_of(view)?,
-            });
+            }));
         }
-        let given: Vec<&[u8]> = encoded.iter().map(|bytes| &**bytes).collect();
-        model.predict(&given, &mut places).map_err(|error| fault(error.to_string()))?;
+        let given = signature.inputs.iter().zip(&encoded).map(|(feature, bytes)| feature.array(bytes));
+        let given: Vec<Array<'_>> = given.collect();
+        model.predict(&given, None, &mut places).map_err(|error| fault(error.to_string()))?;
         drop(places);
         for (i, bytes) in converted.iter().enumerate() {
             if let Some(bytes) = bytes {

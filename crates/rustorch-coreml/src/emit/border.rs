@@ -18,8 +18,11 @@ impl Emitter<'_> {
             }
             // It is `int32` at the border.
             DType::I64 => {
-                let range = Some((i64::from(i32::MIN), i64::from(i32::MAX)));
-                self.b.input(name, DType::I64, dims).with_range(range)
+                let range = match self.options.below.get(&name) {
+                    Some(&below) => (0, (i64::from(below) - 1).min(i64::from(i32::MAX))),
+                    None => (i64::from(i32::MIN), i64::from(i32::MAX)),
+                };
+                self.b.input(name, DType::I64, dims).with_range(Some(range))
             }
             // What is no float of Core ML's is `f32` at the border.
             DType::F32 | DType::BF16 => {

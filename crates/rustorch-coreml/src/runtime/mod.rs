@@ -2,12 +2,16 @@
 
 #[cfg(target_vendor = "apple")]
 mod apple;
+mod arguments;
 mod signature;
+mod state;
 mod units;
 
 #[cfg(target_vendor = "apple")]
 pub use apple::AppleRuntime;
+pub use arguments::{ArgumentError, Array, ArrayMut};
 pub use signature::{Feature, Signature};
+pub use state::ModelState;
 pub use units::{ComputeUnits, PlanShares};
 
 use std::io;
@@ -30,10 +34,10 @@ pub trait Runtime: Send + Sync {
     /// If the runtime refuses the program.
     fn plan(&self, compiled: &Path, units: ComputeUnits) -> Result<Option<PlanShares>, RuntimeError>;
 
-    /// Loads a compiled program, which has these inputs and outputs.
+    /// Loads a function of a compiled program, which has these inputs, outputs and states.
     ///
     /// # Errors
-    /// If the runtime refuses the program, or the disk fails.
+    /// If the runtime refuses the program, this system has no functions or states, or the disk fails.
     fn load(
         &self,
         compiled: &Path,
@@ -44,12 +48,24 @@ pub trait Runtime: Send + Sync {
 
 /// A loaded program.
 pub trait LoadedModel: Send + Sync {
-    /// Computes the outputs: the bytes of each feature of the [`Signature`] with which it was loaded, in order, contiguous. Returns for each
+    /// Memory for the states of the program, which hold zeros. Conversations at once have one each.
+    ///
+    /// # Errors
+    /// If the program has no states, or the runtime fails.
+    fn new_state(&self) -> Result<ModelState, RuntimeError>;
+
+    /// Computes the outputs: an array for each feature of the [`Signature`] with which it was loaded, in order. Returns for each
     /// output whether it was written where it is: the runtime may have computed it elsewhere, from where it was copied.
     ///
     /// # Errors
-    /// If the runtime fails, or bytes are too many or too few. Outputs may then hold anything.
-    fn predict(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<Vec<bool>, RuntimeError>;
+    /// [`RuntimeError::Arguments`] if [`Signature::check`] says so, before anything is computed; else if the runtime fails: outputs may then hold
+    /// anything, and the states are given to no other prediction.
+    fn predict(
+        &self,
+        inputs: &[Array<'_>],
+        state: Option<&mut ModelState>,
+        outputs: &mut [ArrayMut<'_>],
+    ) -> Result<Vec<bool>, RuntimeError>;
 }
 
 /// Why a runtime does not do what it is asked.
@@ -59,6 +75,9 @@ pub enum RuntimeError {
     /// The runtime's own words.
     #[error("{0}")]
     Refused(String),
+    /// It is given something else than the program takes.
+    #[error(transparent)]
+    Arguments(#[from] ArgumentError),
     /// The disk fails, which says nothing of the program.
     #[error("{}: {source}", path.display())]
     Io {

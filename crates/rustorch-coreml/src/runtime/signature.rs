@@ -4,13 +4,19 @@ use crate::proto as pb;
 use rustorch_core::DType;
 use serde::{Deserialize, Serialize};
 
-/// The inputs and outputs of a program, in order.
+/// The inputs, outputs and states of a function, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
+    /// Which function of the program it is; none of one that has no other.
+    #[serde(default)]
+    pub function: Option<String>,
     /// What it is given.
     pub inputs: Vec<Feature>,
     /// What it returns.
     pub outputs: Vec<Feature>,
+    /// What it finds as the prediction before left it.
+    #[serde(default)]
+    pub states: Vec<Feature>,
 }
 
 /// An input or output of a program: a contiguous array.
@@ -23,6 +29,10 @@ pub struct Feature {
     pub dtype: DType,
     /// One dimension at least.
     pub dims: Vec<usize>,
+    /// Of an input of integers that the program was made for values of from 0 to below this, as its package says
+    /// ([`CoreMlOptions::below`](crate::CoreMlOptions::below)).
+    #[serde(default)]
+    pub below: Option<u32>,
 }
 
 impl Feature {
@@ -37,54 +47,47 @@ impl Feature {
     }
 
     /// That of an array, or a state of one.
-    pub(crate) fn of(description: &pb::FeatureDescription) -> Option<Feature> {
-        let ty = description.ty.as_ref()?;
-        let array = ty.multi_array.as_ref().or(ty.state.as_ref().and_then(|state| state.array.as_ref()))?;
+    ///
+    /// # Errors
+    /// If it is something else: what, in words.
+    pub(crate) fn of(description: &pb::FeatureDescription) -> Result<Feature, String> {
+        let name = &description.name;
+        let other = || format!("{name:?} is no array");
+        let ty = description.ty.as_ref().ok_or_else(other)?;
+        let array = ty.multi_array.as_ref().or(ty.state.as_ref().and_then(|state| state.array.as_ref()));
+        let array = array.ok_or_else(other)?;
         let dtype = match array.data_type {
             pb::ARRAY_F16 => DType::F16,
             pb::ARRAY_F32 => DType::F32,
-            _ => DType::I32,
+            pb::ARRAY_I32 => DType::I32,
+            unknown => {
+                return Err(format!("{name:?} is an array of the dtype {unknown}, not f16, f32 or i32"));
+            }
         };
         // Dimensions that are no sizes are those of somebody else's damaged package.
         let dims = array.shape.iter().map(|&dim| usize::try_from(dim).unwrap_or(0)).collect();
-        Some(Feature { name: description.name.clone(), dtype, dims })
+        Ok(Feature { name: name.clone(), dtype, dims, below: None })
     }
 }
 
 impl Signature {
-    /// That of a model's first function.
+    /// That of a model's first function, which was emitted, so that it has arrays alone.
     pub(crate) fn of(model: &pb::Model) -> Signature {
         let Some(description) = &model.description else { return Signature::default() };
-        let (inputs, outputs) = match description.functions.first() {
-            Some(function) => (&function.input, &function.output),
-            None => (&description.input, &description.output),
+        let first = description.functions.first();
+        let (inputs, outputs, states) = match first {
+            Some(function) => (&function.input, &function.output, &function.state),
+            None => (&description.input, &description.output, &description.state),
         };
-        let features = |list: &[pb::FeatureDescription]| list.iter().filter_map(Feature::of).collect();
-        Signature { inputs: features(inputs), outputs: features(outputs) }
-    }
-
-    /// That bytes are given for each input and output, as many as it takes.
-    ///
-    /// # Errors
-    /// Which has others.
-    pub fn check(&self, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Result<(), super::RuntimeError> {
-        let refused = |message: String| Err(super::RuntimeError::Refused(message));
-        if inputs.len() != self.inputs.len() || outputs.len() != self.outputs.len() {
-            return refused(format!(
-                "{} inputs and {} outputs are given, the program has {} and {}",
-                inputs.len(),
-                outputs.len(),
-                self.inputs.len(),
-                self.outputs.len()
-            ));
+        let features = |list: &[pb::FeatureDescription]| {
+            list.iter().filter_map(|feature| Feature::of(feature).ok()).collect()
+        };
+        Signature {
+            function: first.map(|function| function.name.clone()),
+            inputs: features(inputs),
+            outputs: features(outputs),
+            states: features(states),
         }
-        let given = inputs.iter().map(|bytes| bytes.len()).chain(outputs.iter().map(|bytes| bytes.len()));
-        for (feature, given) in self.inputs.iter().chain(&self.outputs).zip(given) {
-            if feature.bytes() != given {
-                return refused(format!("{} has {} bytes, {given} are given", feature.name, feature.bytes()));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -40,7 +40,7 @@ impl PreparedReference for SlowReference {
     }
 }
 
-const SCRIPT: &str = "RUSTORCH_COREML_TEST_SCRIPT";
+pub(crate) const SCRIPT: &str = "RUSTORCH_COREML_TEST_SCRIPT";
 const FOLDER: &str = "RUSTORCH_COREML_TEST_FOLDER";
 const CHILD: &str = "device::a_process_that_nobody_asked_goes_on";
 
@@ -64,19 +64,18 @@ fn launch(script: Script) -> impl Fn(&Path) -> Result<Command, String> + Send + 
 }
 
 /// A process with Core ML, whose child process follows a script.
-struct Machine {
-    fake: Arc<Fake>,
+pub(crate) struct Machine {
+    pub(crate) fake: Arc<Fake>,
     cache: ModelCache,
-    executor: HybridExecutor,
+    pub(crate) executor: HybridExecutor,
 }
 
 impl Machine {
-    fn new(folder: &Path, script: Script) -> Machine {
+    pub(crate) fn new(folder: &Path, script: Script) -> Machine {
         Machine::with(folder, script, |_| {})
     }
 
     fn with(folder: &Path, script: Script, change: impl FnOnce(&mut DeviceOptions)) -> Machine {
-        let fake = Arc::new(Fake::new(Script::Right));
         let plain = HybridExecutor::builder().threads(1).cost(Device::CPU, cpu_cost()).build().unwrap();
         let reference = Arc::new(SlowMachine(ExecutorReference::new(plain), Duration::from_millis(5)));
         let cache = ModelCache::new(folder);
@@ -93,6 +92,7 @@ impl Machine {
             ..DeviceOptions::default()
         };
         change(&mut options);
+        let fake = Arc::new(Fake::new(if script == Script::FailLater { script } else { Script::Right }));
         let runtime: Arc<dyn rustorch_coreml::runtime::Runtime> = Arc::clone(&fake) as _;
         let device = Arc::new(CoreMlDevice::new(runtime, reference, options));
         let builder = HybridExecutor::builder().threads(1).backend(device as Arc<dyn Backend>);

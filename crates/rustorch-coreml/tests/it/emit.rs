@@ -200,27 +200,6 @@ fn a_graph_that_is_not_valid_is_refused() {
     assert!(matches!(Package::new(&graph, &constants), Err(Error::Declined(_))));
 }
 
-#[test]
-fn arguments_of_a_program_are_checked() {
-    let program = linear();
-    let constants = program.constants();
-    let bytes = cases::bytes(&constants);
-    let package = Package::new(program.graph(), &bytes).unwrap();
-    let signature = package.signature();
-    let (x, mut y, mut short) = ([0u8; 32], [0u8; 24], [0u8; 20]);
-    assert!(signature.check(&[&x], &[&mut y]).is_ok());
-    let refusals = [
-        (signature.check(&[], &[&mut y]), "0 inputs and 1 outputs are given, the program has 1 and 1"),
-        (signature.check(&[&x, &x], &[&mut y]), "2 inputs and 1 outputs are given"),
-        (signature.check(&[&x[..16]], &[&mut y]), "input_0 has 32 bytes, 16 are given"),
-        (signature.check(&[&x], &[&mut short]), "output_0 has 24 bytes, 20 are given"),
-    ];
-    for (refusal, reason) in refusals {
-        let error = refusal.unwrap_err().to_string();
-        assert!(error.contains(reason), "{error}");
-    }
-}
-
 /// The package of a program, with options.
 fn package<'a>(
     program: &Program,

@@ -1,7 +1,10 @@
 //! A scripted runtime: it knows some programs by their digests, computes them on the CPU, and fails as it is told.
 
-use crate::cases;
-use rustorch_coreml::runtime::{ComputeUnits, LoadedModel, PlanShares, Runtime, RuntimeError, Signature};
+use crate::device::SCRIPT;
+use crate::{cases, states};
+use rustorch_coreml::runtime::{
+    Array, ArrayMut, ComputeUnits, LoadedModel, ModelState, PlanShares, Runtime, RuntimeError, Signature,
+};
 use rustorch_coreml::{CoreMlOptions, Package};
 use rustorch_runtime::HybridExecutor;
 use rustorch_tensor::{DType, Program, Tensor, TensorSpec, capture};
@@ -30,10 +33,12 @@ pub(crate) enum Script {
     Nan,
     Slow,
     IgnoreBackings,
+    /// Admitted, and fails from then on, having written something.
+    FailLater,
 }
 
 impl Script {
-    const ALL: [Script; 13] = [
+    const ALL: [Script; 14] = [
         Script::Right,
         Script::HangCompiling,
         Script::HangPredicting,
@@ -47,6 +52,7 @@ impl Script {
         Script::Nan,
         Script::Slow,
         Script::IgnoreBackings,
+        Script::FailLater,
     ];
 
     pub(crate) fn named(name: &str) -> Script {
@@ -102,7 +108,7 @@ impl Fake {
     pub(crate) fn new(script: Script) -> Fake {
         let cpu = HybridExecutor::builder().threads(1).build().unwrap();
         let programs = cpu.scope(|| {
-            let programs = known().into_iter().map(|known| {
+            let programs = known().into_iter().chain(states::region()).map(|known| {
                 let program = known.capture();
                 let constants = program.constants();
                 let bytes = cases::bytes(&constants);
@@ -190,8 +196,17 @@ struct FakeModel {
 }
 
 impl LoadedModel for FakeModel {
-    fn predict(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<Vec<bool>, RuntimeError> {
-        self.signature.check(inputs, outputs)?;
+    fn new_state(&self) -> Result<ModelState, RuntimeError> {
+        Err(refused("it knows no programs with states"))
+    }
+
+    fn predict(
+        &self,
+        inputs: &[Array<'_>],
+        state: Option<&mut ModelState>,
+        outputs: &mut [ArrayMut<'_>],
+    ) -> Result<Vec<bool>, RuntimeError> {
+        self.signature.check(inputs, state.as_deref(), outputs)?;
         match self.script {
             Script::HangPredicting => hang(),
             Script::Panic => panic!("the model is out of its mind"),
@@ -200,22 +215,26 @@ impl LoadedModel for FakeModel {
                 std::process::Command::new("kill").args(["-9", &own]).status().unwrap();
             }
             Script::Slow => sleep(Duration::from_millis(20)),
+            Script::FailLater if std::env::var_os(SCRIPT).is_none() => {
+                outputs.iter_mut().for_each(|output| output.bytes.fill(0x7f));
+                return Err(refused("the model has had enough"));
+            }
             _ => {}
         }
         let cpu = HybridExecutor::builder().threads(1).build().unwrap();
         let program = &self.programs[self.index].1;
         cpu.scope(|| {
-            let values = program.graph().inputs.iter().zip(&self.signature.inputs).zip(inputs);
+            let values = program.graph().inputs.iter().zip(inputs);
             let tensors: Vec<Tensor> = values
-                .map(|((id, feature), bytes)| {
+                .map(|(id, array)| {
                     let wanted = program.graph().values[id.index()].dtype;
-                    tensor(feature.dtype, bytes, &feature.dims).to_dtype(wanted).unwrap()
+                    tensor(array.dtype, array.bytes, array.dims).to_dtype(wanted).unwrap()
                 })
                 .collect();
             let results = program.run(&tensors.iter().collect::<Vec<_>>()).unwrap();
-            for ((result, feature), output) in results.iter().zip(&self.signature.outputs).zip(outputs) {
-                output.copy_from_slice(&result.to_dtype(feature.dtype).unwrap().to_bytes().unwrap());
-                if feature.dtype != DType::F32 {
+            for (result, ArrayMut { dtype, bytes: output, .. }) in results.iter().zip(outputs) {
+                output.copy_from_slice(&result.to_dtype(*dtype).unwrap().to_bytes().unwrap());
+                if *dtype != DType::F32 {
                     output[0] ^= u8::from(self.script == Script::WrongInteger);
                     continue;
                 }

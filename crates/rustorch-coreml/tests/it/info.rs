@@ -34,11 +34,15 @@ fn a_package_is_read_as_it_was_written() {
     assert_eq!(info.weight_bytes, 64 + 64 + 48);
     let [main] = &info.functions[..] else { panic!("{info:?}") };
     assert_eq!((main.name.as_str(), main.opset.as_str()), ("main", "CoreML8"));
-    let feature =
-        |name: &str, dtype, dims: &[usize]| Feature { name: name.to_owned(), dtype, dims: dims.to_vec() };
+    let feature = |name: &str, dtype, dims: &[usize]| Feature {
+        name: name.to_owned(),
+        dtype,
+        dims: dims.to_vec(),
+        below: None,
+    };
     assert_eq!(main.signature.inputs, [feature("input_0", DType::F32, &[2, 4])]);
     assert_eq!(main.signature.outputs.len(), 2);
-    assert_eq!(main.states, [feature("state_0", DType::F16, &[2, 3])]);
+    assert_eq!(main.signature.states, [feature("state_0", DType::F16, &[2, 3])]);
     assert_eq!((main.operations["matmul"], main.operations["exp"]), (1, 2));
     assert!(main.constants > 0 && !main.operations.contains_key("const"));
 }
@@ -73,6 +77,95 @@ fn what_is_no_package_is_an_error_that_says_so() {
     // `specification_version: 4`, and nothing else.
     fs::write(&model, [0x08, 4]).unwrap();
     assert!(reason().contains("no ML Program"), "{}", reason());
+}
+
+/// Changes bytes of a package's model, which it has once.
+fn damage(package: &std::path::Path, from: &[u8], to: &[u8]) {
+    let path = package.join("Data/com.apple.CoreML/model.mlmodel");
+    let mut model = fs::read(&path).unwrap();
+    let found: Vec<usize> =
+        (0..model.len() - from.len()).filter(|&at| model[at..].starts_with(from)).collect();
+    assert!(!found.is_empty(), "{from:?}");
+    found.iter().for_each(|&at| model[at..at + to.len()].copy_from_slice(to));
+    fs::write(&path, model).unwrap();
+}
+
+#[test]
+fn what_is_of_another_version_is_named() {
+    let program = capture(&[TensorSpec::new([2], DType::I64).unwrap()], |x| {
+        Ok(vec![x[0].add(1)?.to_dtype(DType::F32)?])
+    });
+    let program = program.unwrap();
+    let none = |_: usize, _: std::ops::Range<usize>| Err(std::io::Error::other("there are none"));
+    let options = CoreMlOptions { below: [("input_0".to_owned(), 8)].into(), ..CoreMlOptions::default() };
+    let package = Package::with_options(program.graph(), &none, &options).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str| {
+        let path = folder.path().join(name);
+        package.write(&path).unwrap();
+        path
+    };
+    let sound = PackageInfo::read(write("sound")).unwrap();
+    assert_eq!(sound.problems, [""; 0]);
+    assert_eq!(sound.metadata["rustorch.below.input_0"], "8");
+    assert_eq!(sound.signature("main").unwrap().inputs[0].below, Some(8));
+    let error = sound.signature("decode").unwrap_err().to_string();
+    assert!(error.contains("it has no function \"decode\"; there is main"), "{error}");
+
+    // The first field of the model; the first of its program, whose number is 502; names.
+    let damages: [(&str, &[u8], &[u8], &str); 6] = [
+        ("newer", &[0x08, 6, 0x12], &[0x08, 11, 0x12], "specification 11 is none of those"),
+        (
+            "older",
+            &[0x08, 6, 0x12],
+            &[0x08, 4, 0x12],
+            "that this RusTorch knows, 6 to 10; export the model for one",
+        ),
+        (
+            "opset",
+            b"CoreML5",
+            b"CoreMLx",
+            "main has the operation set \"CoreMLx\", and this RusTorch knows CoreML5, ",
+        ),
+        (
+            "metadata",
+            b"rustorch.metadata\x12\x011",
+            b"rustorch.metadata\x12\x012",
+            "of version \"2\" (rustorch.metadata)",
+        ),
+        (
+            "bound",
+            b"below.input_0\x12\x018",
+            b"below.input_0\x12\x01x",
+            "rustorch.below.input_0 is \"x\" and no positive integer",
+        ),
+        (
+            "none",
+            b"below.input_0\x12\x018",
+            b"below.input_0\x12\x010",
+            "is \"0\" and no positive integer; export it again",
+        ),
+    ];
+    for (name, from, to, reason) in damages {
+        let path = write(name);
+        damage(&path, from, to);
+        let info = PackageInfo::read(&path).unwrap();
+        assert!(info.problems.iter().any(|problem| problem.contains(reason)), "{name}: {:?}", info.problems);
+        let Err(error @ Error::Version { .. }) = info.signature("main") else { panic!("{name}") };
+        let error = error.to_string();
+        assert!(error.contains("is of another version:") && error.contains(reason), "{error}");
+    }
+    let path = write("program");
+    let file = path.join("Data/com.apple.CoreML/model.mlmodel");
+    let mut model = fs::read(&file).unwrap();
+    let at = (0..model.len()).find(|&at| model[at..].starts_with(&[0xb2, 0x1f])).unwrap();
+    // Behind the length, which takes one or two bytes.
+    let at = at + 2 + if model[at + 2] < 0x80 { 1 } else { 2 };
+    assert_eq!(model[at..at + 2], [0x08, 1]);
+    model[at + 1] = 2;
+    fs::write(&file, model).unwrap();
+    let problems = PackageInfo::read(&path).unwrap().problems;
+    assert!(problems[0].contains("ML Program is of version 2, and this RusTorch knows 1"), "{problems:?}");
 }
 
 /// coremltools 9.0 writes 49 for a ResNet-18 (`benches/peers/coreml_emit.py`).

@@ -3,6 +3,7 @@
 
 // Everything here is a test, but clippy only knows functions that are marked as one.
 mod accepted;
+mod arguments;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
 mod cases;
 mod device;
@@ -14,6 +15,7 @@ mod oracle;
 mod proof;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
 mod prove;
+mod states;
 mod support;
 
 #[path = "../../src/layout.rs"]

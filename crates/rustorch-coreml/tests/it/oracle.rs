@@ -1,20 +1,26 @@
 //! Regions run by coremltools' evaluation of their packages (`tools/oracle/coreml/serve.py`), which takes the place of Core ML.
 
+use crate::cases;
 use crate::device::{SlowMachine, cpu_cost, reports};
 use crate::fake::{Known, known};
-use rustorch_core::{Backend, Decline, Device};
+use rustorch_core::{Attention, Backend, CachedAttention, DType, Decline, Device, Op};
 use rustorch_coreml::admission::{AdmissionOptions, ModelCache, serve, verdicts};
 use rustorch_coreml::device::Assumptions;
-use rustorch_coreml::runtime::{ComputeUnits, LoadedModel, PlanShares, Runtime, RuntimeError, Signature};
-use rustorch_coreml::{CoreMlDevice, DeviceOptions};
+use rustorch_coreml::runtime::{
+    Array, ArrayMut, ComputeUnits, LoadedModel, ModelState, PlanShares, Runtime, RuntimeError, Signature,
+};
+use rustorch_coreml::{CoreMlDevice, CoreMlOptions, DeviceOptions, Function, Package, PackageInfo};
 use rustorch_runtime::coreml::ExecutorReference;
 use rustorch_runtime::{HybridExecutor, Placement};
+use rustorch_tensor::autograd::apply;
+use rustorch_tensor::{Program, Tensor, TensorSpec, capture};
 use rustorch_testkit::{Requirement, skip};
 use rustorch_testkit::{child, is_child};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -57,11 +63,13 @@ impl Runtime for Oracle {
         let process = Command::new(&self.python)
             .args(["-W", "ignore", script])
             .arg(compiled)
+            .args(&signature.function)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(RuntimeError::io(&self.python))?;
-        Ok(Box::new(Evaluated { process: Mutex::new(process), signature: signature.clone() }))
+        let (process, states) = (Mutex::new(process), AtomicU64::new(0));
+        Ok(Box::new(Evaluated { process, signature: signature.clone(), states }))
     }
 }
 
@@ -82,21 +90,39 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 struct Evaluated {
     process: Mutex<Child>,
     signature: Signature,
+    /// How many states there were.
+    states: AtomicU64,
 }
 
 impl LoadedModel for Evaluated {
-    fn predict(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<Vec<bool>, RuntimeError> {
-        self.signature.check(inputs, outputs)?;
+    fn new_state(&self) -> Result<ModelState, RuntimeError> {
+        Ok(ModelState::new(self.states.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn predict(
+        &self,
+        inputs: &[Array<'_>],
+        state: Option<&mut ModelState>,
+        outputs: &mut [ArrayMut<'_>],
+    ) -> Result<Vec<bool>, RuntimeError> {
+        self.signature.check(inputs, state.as_deref(), outputs)?;
         let mut process = self.process.lock().unwrap();
-        let mut talk = || {
+        let mut talk = |number: Option<u64>| {
             let stdin = process.stdin.as_mut().unwrap();
-            inputs.iter().try_for_each(|bytes| stdin.write_all(bytes))?;
+            number.map_or(Ok(()), |number| stdin.write_all(&number.to_ne_bytes()))?;
+            inputs.iter().try_for_each(|array| stdin.write_all(array.bytes))?;
             stdin.flush()?;
             let stdout = process.stdout.as_mut().unwrap();
-            outputs.iter_mut().try_for_each(|bytes| stdout.read_exact(bytes))
+            outputs.iter_mut().try_for_each(|array| stdout.read_exact(array.bytes))
         };
-        talk().map_err(|error| RuntimeError::Refused(format!("coremltools ended: {error}")))?;
-        Ok(vec![true; outputs.len()])
+        let mut predict = |number| {
+            talk(number).map_err(|error| RuntimeError::Refused(format!("coremltools ended: {error}")))
+        };
+        match state {
+            Some(state) => state.update(|number: &mut u64| predict(Some(*number)))?,
+            None => predict(None)?,
+        }
+        Ok(vec![true; self.signature.outputs.len()])
     }
 }
 
@@ -135,8 +161,8 @@ fn regions_run_by_the_oracle() {
     }
 }
 
-fn runs_by_the_oracle(known: &Known, python: &Path) {
-    let folder = tempfile::tempdir().unwrap();
+/// An executor whose Core ML is coremltools, and where it keeps verdicts.
+fn executor(folder: &Path, python: &Path) -> (HybridExecutor, ModelCache) {
     let plain = HybridExecutor::builder().threads(1).cost(Device::CPU, cpu_cost()).build().unwrap();
     // Python takes tens of milliseconds.
     let reference = SlowMachine(ExecutorReference::new(plain), Duration::from_secs(60));
@@ -145,7 +171,7 @@ fn runs_by_the_oracle(known: &Known, python: &Path) {
         command.env(FOLDER, folder);
         Ok(command)
     };
-    let cache = ModelCache::new(folder.path());
+    let cache = ModelCache::new(folder);
     let options = DeviceOptions {
         cache: Some(cache.clone()),
         admission: AdmissionOptions { runs: 3, launcher: Arc::new(launcher), ..AdmissionOptions::default() },
@@ -155,8 +181,13 @@ fn runs_by_the_oracle(known: &Known, python: &Path) {
     let runtime = Arc::new(Oracle { python: python.to_owned() });
     let device = Arc::new(CoreMlDevice::new(runtime, Arc::new(reference), options));
     let builder = HybridExecutor::builder().threads(1).backend(device as Arc<dyn Backend>);
-    let executor =
-        builder.cost(Device::CPU, cpu_cost()).placement(Placement::Prefer(Device::COREML)).build().unwrap();
+    let builder = builder.cost(Device::CPU, cpu_cost()).placement(Placement::Prefer(Device::COREML));
+    (builder.build().unwrap(), cache)
+}
+
+fn runs_by_the_oracle(known: &Known, python: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let (executor, cache) = executor(folder.path(), python);
     executor.scope(|| {
         let program = known.capture();
         let inputs: Vec<_> = known.inputs.iter().collect();
@@ -178,4 +209,133 @@ fn runs_by_the_oracle(known: &Known, python: &Path) {
         assert!(report.runs > 0 && report.faults == 0, "{report:?} {verdict:?}");
         assert!(verdict.refused.is_none() && verdict.error.unwrap() < 1e-5, "{verdict:?}");
     });
+}
+
+/// Attention of two heads over a cache of twelve rows, which a run writes in place at a position that is data.
+fn cached_attention() -> Program {
+    let cache = |width: usize| Tensor::zeros([1, 12, width], DType::F16).unwrap();
+    let (keys, values) = (cache(4), cache(6));
+    let specs = [[2, 1, 4], [1, 1, 4], [1, 1, 6]].map(|dims| TensorSpec::new(dims, DType::F32).unwrap());
+    let [q, k, v] = specs;
+    let program = capture(&[q, k, v, TensorSpec::new([1], DType::I64).unwrap()], |x| {
+        let row = x[3].select(0, 0)?;
+        keys.slice_update_(1, &x[1].to_dtype(DType::F16)?, &row)?;
+        values.slice_update_(1, &x[2].to_dtype(DType::F16)?, &row)?;
+        let op = Op::CachedAttention(CachedAttention { attention: Attention::new(0.5) });
+        Ok(apply(&op, &[&x[0], &keys, &values, &row])?.into_vec())
+    });
+    program.unwrap()
+}
+
+#[test]
+fn a_cache_written_in_place_is_part_of_a_region() {
+    let Some(python) = python() else {
+        return skip(
+            Requirement::Coremltools,
+            "regions with states by coremltools; tools/oracle/coreml/venv.sh makes its environment",
+        );
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (executor, cache) = executor(folder.path(), &python);
+    let cpu = HybridExecutor::builder().threads(1).build().unwrap();
+    let (expected, program) = (cpu.scope(cached_attention), executor.scope(cached_attention));
+    let (started, mut left) = (Instant::now(), 5);
+    for step in 0u32.. {
+        // Once it is full, the last row is written again and again.
+        let position = Tensor::new([i64::from(step.min(11))]).unwrap();
+        let tensor = |dims: &[usize], seed| cases::values(dims, 3 * (step % 50) + seed);
+        let inputs = [tensor(&[2, 1, 4], 1), tensor(&[1, 1, 4], 2), tensor(&[1, 1, 6], 3), position];
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        let want = cpu.scope(|| expected.run(&inputs)).unwrap();
+        let got = executor.scope(|| program.run(&inputs)).unwrap();
+        assert!(got[0].allclose(&want[0], 1e-2, 1e-3, false).unwrap(), "{step}: {} {}", got[0], want[0]);
+        // Rows are written as they are given.
+        for (got, want) in program.states().iter().zip(expected.states()) {
+            assert_eq!(got.to_bytes().unwrap(), want.to_bytes().unwrap(), "{step}");
+        }
+        let report = executor.scope(|| reports(&program)).remove(0);
+        if !matches!(report.declined, Some(Decline::Compiling)) {
+            left -= 1;
+        }
+        if left == 0 {
+            let verdict = verdicts(&cache).remove(0).1;
+            assert!(report.runs >= 4 && report.faults == 0, "{report:?} {verdict:?}");
+            assert_eq!(program.explain().unwrap().regions[0].plan.nodes.len(), program.graph().nodes.len());
+            break;
+        }
+        assert!(started.elapsed() < Duration::from_secs(100), "{report:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Tokens of two conversations, by position: those of a case's runs, from the first on or from the last.
+fn tokens(case: &cases::Case) -> [Vec<Tensor>; 2] {
+    let tokens = || case.runs.iter().map(|inputs| inputs[0].clone());
+    [tokens().take(5).collect(), tokens().rev().take(3).collect()]
+}
+
+/// What a case's program computes of a conversation, its states beginning with zeros.
+fn conversation(case: &cases::Case, tokens: &[Tensor]) -> Vec<Tensor> {
+    case.program.states().iter().for_each(|state| state.zero_().unwrap());
+    let runs = tokens
+        .iter()
+        .zip(&case.runs)
+        .map(|(token, run)| case.program.run(&[token, &run[1]]).unwrap().remove(0));
+    runs.collect()
+}
+
+#[test]
+fn conversations_with_one_program_have_a_state_each() {
+    let Some(python) = python() else {
+        return skip(
+            Requirement::Coremltools,
+            "states by coremltools; tools/oracle/coreml/venv.sh makes its environment",
+        );
+    };
+    let case = cases::all().into_iter().find(|case| case.name == "decoder_steps").unwrap();
+    // By turns: with one state for both, each would see the other's keys.
+    let tokens = tokens(&case);
+    let expected = [0, 1].map(|i| conversation(&case, &tokens[i]));
+    let folder = tempfile::tempdir().unwrap();
+    let package = folder.path().join("decoder.mlpackage");
+    let constants = case.program.constants();
+    let bytes = cases::bytes(&constants);
+    let options = CoreMlOptions {
+        inputs: vec!["token".to_owned(), "position".to_owned()],
+        below: [("position".to_owned(), 32)].into(),
+        ..case.options.clone()
+    };
+    let function = |name: &str| Function::new(name, case.program.graph(), options.clone());
+    let made = Package::of_functions(&[function("other"), function("decode")], &bytes).unwrap();
+    made.write(&package).unwrap();
+
+    let (runtime, info) = (Oracle { python }, PackageInfo::read(&package).unwrap());
+    let signature = info.signature("decode").unwrap();
+    assert_eq!((signature.function.as_deref(), signature.states.len()), (Some("decode"), 4));
+    let model = runtime.load(&package, ComputeUnits::All, signature).unwrap();
+    let mut states = [0, 1].map(|_| model.new_state().unwrap());
+    let mut logits = vec![0; signature.outputs[0].bytes()];
+    let mut predict = |token: i32, position: i32, state: Option<&mut ModelState>| {
+        let (token, position) = (token.to_ne_bytes(), position.to_ne_bytes());
+        let inputs = [signature.inputs[0].array(&token), signature.inputs[1].array(&position)];
+        model.predict(&inputs, state, &mut [signature.outputs[0].array_mut(&mut logits)])?;
+        Ok::<_, RuntimeError>(
+            Tensor::from_bytes(&logits, DType::F32, signature.outputs[0].dims.as_slice()).unwrap(),
+        )
+    };
+    for position in 0..5 {
+        for (i, (tokens, expected)) in tokens.iter().zip(&expected).enumerate() {
+            let (Some(token), Some(want)) = (tokens.get(position), expected.get(position)) else { continue };
+            let token = token.to_vec::<i64>().unwrap()[0] as i32;
+            let got = predict(token, position as i32, Some(&mut states[i])).unwrap();
+            assert!(got.allclose(want, 1e-4, 1e-5, false).unwrap(), "{i}, {position}: {got} {want}");
+        }
+    }
+    // Behind the context, and without states: nothing is computed, and the states go on.
+    let refusal = |result: Result<(), RuntimeError>| result.unwrap_err().to_string();
+    let behind = refusal(predict(1, 32, Some(&mut states[0])).map(drop));
+    assert!(behind.starts_with("position holds 32, and the program is for 0 to 31"), "{behind}");
+    let none = refusal(predict(1, 5, None).map(drop));
+    assert!(none.contains("give what `new_state` makes"), "{none}");
+    predict(1, 5, Some(&mut states[0])).unwrap();
 }

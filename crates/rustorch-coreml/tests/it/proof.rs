@@ -7,7 +7,8 @@ use std::sync::Arc;
 #[test]
 fn cases_run_with_each_compute_unit_and_wrong_results_show() {
     let mut outcomes = Vec::new();
-    for case in cases::all().into_iter().step_by(23) {
+    let is_asked = |(i, case): &(usize, cases::Case)| i % 23 == 0 || case.name == "decoder_steps";
+    for (_, case) in cases::all().into_iter().enumerate().filter(is_asked) {
         let case = Arc::new(case);
         let rows = [false, true].map(|lies| {
             let folder = tempfile::tempdir().unwrap();
@@ -17,10 +18,7 @@ fn cases_run_with_each_compute_unit_and_wrong_results_show() {
         let units: Vec<&str> = right.iter().map(|row| &*row.units).collect();
         assert_eq!(units, ["all", "cpu", "cpu-and-gpu", "cpu-and-neural-engine"]);
         for (right, wrong) in right.iter().zip(&wrong) {
-            let expected = match case.program.states().is_empty() {
-                true => [Outcome::Right, Outcome::Wrong],
-                false => [Outcome::NotRun; 2],
-            };
+            let expected = [Outcome::Right, Outcome::Wrong];
             assert_eq!([right.outcome, wrong.outcome], expected, "{right:?} {wrong:?}");
             outcomes.push(right.outcome);
         }

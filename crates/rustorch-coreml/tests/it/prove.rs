@@ -4,7 +4,8 @@
 use crate::cases::{self, Case};
 use rustorch_coreml::Package;
 use rustorch_coreml::runtime::{
-    ComputeUnits, Feature, LoadedModel, PlanShares, Runtime, RuntimeError, Signature,
+    Array, ArrayMut, ComputeUnits, Feature, LoadedModel, ModelState, PlanShares, Runtime, RuntimeError,
+    Signature,
 };
 use rustorch_tensor::{DType, Tensor};
 use serde::{Deserialize, Serialize};
@@ -78,9 +79,6 @@ pub fn prove(runtime: &dyn Runtime, case: &Case, folder: &Path) -> Vec<Row> {
             |units: ComputeUnits| Row { outcome, message: Some(message.clone()), ..Row::new(case, units) };
         ComputeUnits::ALL.map(row).to_vec()
     };
-    if !case.program.states().is_empty() {
-        return all(Outcome::NotRun, "it has states, which the device does not run".to_owned());
-    }
     let constants = case.program.constants();
     let bytes = cases::bytes(&constants);
     let compiled = folder.join("compiled.mlmodelc");
@@ -113,25 +111,47 @@ fn run(
 ) -> Result<(), String> {
     let units = row.units.parse::<ComputeUnits>()?;
     row.plan = runtime.plan(compiled, units).map_err(|error| format!("planning: {error}"))?;
-    let model = runtime.load(compiled, units, signature).map_err(|error| format!("loading: {error}"))?;
-    let given: Vec<Vec<u8>> =
-        signature.inputs.iter().zip(&case.runs[0]).map(|(feature, x)| border(feature, x)).collect();
-    let given: Vec<&[u8]> = given.iter().map(Vec::as_slice).collect();
+    let model = runtime.load(compiled, units, signature).map_err(|error| {
+        // Systems before macOS 15 have no states.
+        row.outcome = if signature.states.is_empty() { Outcome::Failed } else { Outcome::NotRun };
+        format!("loading: {error}")
+    })?;
+    // Runs with a state follow each other; another program does the same five times.
+    let (runs, mut state) = match signature.states.is_empty() {
+        true => (vec![0; 5], None),
+        false => (
+            (0..case.runs.len()).collect(),
+            Some(model.new_state().map_err(|error| format!("making states: {error}"))?),
+        ),
+    };
+    case.program.states().iter().try_for_each(Tensor::zero_).map_err(|error| error.to_string())?;
     let mut made: Vec<Vec<u8>> = signature.outputs.iter().map(|feature| vec![0; feature.bytes()]).collect();
-    for _ in 0..5 {
-        let mut places: Vec<&mut [u8]> = made.iter_mut().map(Vec::as_mut_slice).collect();
+    let mut results = Vec::with_capacity(runs.len());
+    for &run in &runs {
+        let given: Vec<Vec<u8>> =
+            signature.inputs.iter().zip(&case.runs[run]).map(|(feature, x)| border(feature, x)).collect();
+        let given = signature.inputs.iter().zip(&given).map(|(feature, bytes)| feature.array(bytes));
+        let given: Vec<Array<'_>> = given.collect();
+        let places = signature.outputs.iter().zip(&mut made);
+        let mut places: Vec<ArrayMut<'_>> = places.map(|(feature, bytes)| feature.array_mut(bytes)).collect();
         let started = Instant::now();
-        let in_place = model.predict(&given, &mut places).map_err(|error| format!("predicting: {error}"))?;
+        let in_place = model.predict(&given, state.as_mut(), &mut places);
         let seconds = started.elapsed().as_secs_f64();
+        let in_place = in_place.map_err(|error| format!("predicting: {error}"))?;
         row.seconds = Some(row.seconds.map_or(seconds, |best| best.min(seconds)));
         row.in_place = Some(in_place.iter().all(|in_place| *in_place));
+        results.push(made.clone());
     }
-    let expected = case.program.run(&case.runs[0].iter().collect::<Vec<_>>()).map_err(|e| e.to_string())?;
     // Of `f32` programs sums may be in another order; those of 16 bits round.
     let tolerance = if case.options.allow_f16 || has_16_bits(case) { 1e-2 } else { 1e-4 };
     let mut largest = 0f64;
-    for ((feature, made), expected) in signature.outputs.iter().zip(&made).zip(&expected) {
-        largest = largest.max(difference(feature, made, &border(feature, expected)));
+    case.program.states().iter().try_for_each(Tensor::zero_).map_err(|error| error.to_string())?;
+    for (&run, made) in runs.iter().zip(&results) {
+        let expected = case.program.run(&case.runs[run].iter().collect::<Vec<_>>());
+        let expected = expected.map_err(|error| error.to_string())?;
+        for ((feature, made), expected) in signature.outputs.iter().zip(made).zip(&expected) {
+            largest = largest.max(difference(feature, made, &border(feature, expected)));
+        }
     }
     row.error = Some(largest);
     row.outcome = if largest <= tolerance { Outcome::Right } else { Outcome::Wrong };
@@ -213,16 +233,52 @@ struct OnCpu {
     lies: bool,
 }
 
+/// The states of a case on the CPU, and which run is next.
+struct Held {
+    run: usize,
+    states: Vec<Vec<u8>>,
+}
+
+impl OnCpu {
+    fn states(&self) -> Vec<Vec<u8>> {
+        self.case.program.states().iter().map(|state| state.to_bytes().unwrap()).collect()
+    }
+
+    fn run(&self, run: usize) -> Vec<Tensor> {
+        self.case.program.run(&self.case.runs[run].iter().collect::<Vec<_>>()).unwrap()
+    }
+}
+
 impl LoadedModel for OnCpu {
-    fn predict(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<Vec<bool>, RuntimeError> {
-        self.signature.check(inputs, outputs)?;
-        let results = self.case.program.run(&self.case.runs[0].iter().collect::<Vec<_>>()).unwrap();
+    fn new_state(&self) -> Result<ModelState, RuntimeError> {
+        let states = self.states().into_iter().map(|state| vec![0; state.len()]).collect();
+        Ok(ModelState::new(Held { run: 0, states }))
+    }
+
+    fn predict(
+        &self,
+        inputs: &[Array<'_>],
+        state: Option<&mut ModelState>,
+        outputs: &mut [ArrayMut<'_>],
+    ) -> Result<Vec<bool>, RuntimeError> {
+        self.signature.check(inputs, state.as_deref(), outputs)?;
+        let results = match state {
+            None => self.run(0),
+            Some(state) => state.update(|held: &mut Held| {
+                for (state, bytes) in self.case.program.states().iter().zip(&held.states) {
+                    state.copy_(&Tensor::from_bytes(bytes, state.dtype(), state.dims()).unwrap()).unwrap();
+                }
+                let results = self.run(held.run);
+                *held = Held { run: held.run + 1, states: self.states() };
+                Ok(results)
+            })?,
+        };
         for ((feature, result), output) in self.signature.outputs.iter().zip(&results).zip(outputs) {
-            output.copy_from_slice(&border(feature, result));
+            output.bytes.copy_from_slice(&border(feature, result));
             if self.lies {
                 // Of each value the exponent, or a large part of an integer.
                 let width = feature.dtype.block_bytes();
-                output.iter_mut().skip(width - 1).step_by(width).for_each(|last| *last ^= 0x30);
+                output.bytes.iter_mut().skip(width - 1).step_by(width).for_each(|last| *last ^= 0x30);
             }
         }
         Ok(vec![true; results.len()])

@@ -4,6 +4,7 @@ use super::dispatch::{DispatchOutcome, Request};
 use super::plan::OutputDevice;
 use super::{FromOutput, HybridExecutor, Operand, Output, OutputVec, TargetDevice};
 use crate::device_state::DeviceState;
+use crate::memory::thread_cache;
 use crate::storage::{FreshMemory, ReadGuard, Storage};
 use rustorch_core::{
     DType, Fault, Layout, Op, OutputMeta, Outputs, Result, Shape, TensorMeta, View, ViewMut, copy_mismatch,
@@ -177,6 +178,26 @@ impl FreshOutput {
         Ok(FreshOutput { memory, dtype, layout: Layout::contiguous(shape.clone()) })
     }
 
+    /// Memory for the result of an operation, and whether the result is there: zeros that nobody has to write.
+    #[inline]
+    fn of(slot: &Arc<DeviceState>, op: &Op, out: &OutputMeta) -> Result<(FreshOutput, bool), Fault> {
+        match op {
+            Op::Fill(fill) if fill.value.is_zero_bits() => FreshOutput::zeros(slot, out),
+            _ => Ok((FreshOutput::new(slot, out.dtype, &out.shape)?, false)),
+        }
+    }
+
+    #[cold]
+    fn zeros(slot: &Arc<DeviceState>, out: &OutputMeta) -> Result<(FreshOutput, bool), Fault> {
+        let bytes = packed_bytes(out.dtype, out.shape.numel());
+        if bytes <= thread_cache::LARGEST {
+            return Ok((FreshOutput::new(slot, out.dtype, &out.shape)?, false));
+        }
+        let (memory, is_zeroed) = slot.fresh_zeroed(bytes, out.dtype == DType::Bool)?;
+        let layout = Layout::contiguous(out.shape.clone());
+        Ok((FreshOutput { memory, dtype: out.dtype, layout }, is_zeroed))
+    }
+
     /// A window for writing.
     #[inline]
     pub(super) fn place(&mut self) -> ViewMut<'_> {
@@ -224,7 +245,11 @@ fn compute_single(
     args: &[Operand<'_>],
     out: &OutputMeta,
 ) -> Result<Storage, Fault> {
-    let mut result = FreshOutput::new(slot, out.dtype, &out.shape)?;
+    let (mut result, is_there) = FreshOutput::of(slot, op, out)?;
+    if is_there {
+        // SAFETY: all of its bytes are zero, which is what the operation writes.
+        return Ok(unsafe { result.memory.assume_init() });
+    }
     let (_guards, views) = read(args);
     // SAFETY: the result was inferred from the arguments, which were checked.
     slot.noted(unsafe { slot.backend.run(op, &views, &mut [result.place()]) })?;
@@ -256,8 +281,16 @@ fn compute_to(
     outputs: &mut OutputVec,
 ) -> Result<(), Fault> {
     let mut results: SmallVec<[FreshOutput; 1]> = SmallVec::new();
+    let mut are_there = !outs.is_empty();
     for out in outs {
-        results.push(FreshOutput::new(slot, out.dtype, &out.shape)?);
+        let (result, is_there) = FreshOutput::of(slot, op, out)?;
+        are_there &= is_there;
+        results.push(result);
+    }
+    if are_there {
+        // SAFETY: all of their bytes are zero, which is what the operation writes.
+        outputs.extend(results.into_iter().map(|result| unsafe { result.assume_init() }));
+        return Ok(());
     }
     let (_guards, views) = read(args);
     let mut places: SmallVec<[ViewMut<'_>; 1]> = results.iter_mut().map(FreshOutput::place).collect();

@@ -122,7 +122,7 @@ impl Replay {
             let first = next;
             match regions.next_if(|region| region.nodes.start == first) {
                 Some(region) => {
-                    self.run_region(run, region, &mut memory, &mut copies)?;
+                    self.run_region(run, region, (&mut memory, &mut copies), writes)?;
                     next = region.nodes.end;
                 }
                 None => {
@@ -182,8 +182,8 @@ impl Replay {
         &self,
         run: &Run<'_>,
         region: &CompiledPart,
-        memory: &mut [Option<Storage>],
-        copies: &mut Copies,
+        (memory, copies): (&mut [Option<Storage>], &mut Copies),
+        writes: &mut StateWrites<'_>,
     ) -> Result<()> {
         let missed = {
             let whole: Vec<GraphOperand> = region.inputs.iter().map(|id| run.graph.whole(*id)).collect();
@@ -192,12 +192,7 @@ impl Replay {
                 .map(|(whole, layout)| self.operand(memory, whole, layout))
                 .collect::<Result<Vec<_>>>()?;
             match region.run(run.executor, &inputs, (run.graph, run.constants)) {
-                Ok(outputs) => {
-                    for (id, output) in region.outputs.iter().zip(outputs) {
-                        memory[id.index()] = Some(output.storage);
-                    }
-                    return Ok(());
-                }
+                Ok(outputs) => return self.keep(run, region, outputs, memory, writes),
                 Err(missed) => missed,
             }
         };
@@ -206,6 +201,7 @@ impl Replay {
         }
         let others = Run { executor: &region.others, ..*run };
         for n in region.nodes.clone() {
+            self.states_written_by(run.graph, n).for_each(|state| writes.expect(state));
             self.step(&others, n, memory, copies)?;
         }
         if let Missed::Doubted = missed {
@@ -215,6 +211,34 @@ impl Replay {
             if !run.executor.any_nan(outputs.into_iter())? {
                 region.quarantine(run.executor);
             }
+        }
+        Ok(())
+    }
+
+    /// Keeps what a region made: results, and what states hold now, which it left as they were.
+    fn keep(
+        &self,
+        run: &Run<'_>,
+        region: &CompiledPart,
+        outputs: OutputVec,
+        memory: &mut [Option<Storage>],
+        writes: &mut StateWrites<'_>,
+    ) -> Result<()> {
+        for (id, output) in region.outputs.iter().zip(outputs) {
+            let root = self.roots[id.index()];
+            if root == *id {
+                memory[id.index()] = Some(output.storage);
+                continue;
+            }
+            if let Source::State(i) = run.graph.values[root.index()].source
+                && !self.staged.contains(&(i as usize))
+            {
+                writes.expect(i as usize);
+            }
+            let whole = run.graph.whole(root);
+            let place = self.operand(memory, &whole, &whole.layout)?;
+            let new = Operand { storage: &output.storage, ..place };
+            run.executor.run_into(&Op::Copy(CopyOp), &[new], &[place])?;
         }
         Ok(())
     }

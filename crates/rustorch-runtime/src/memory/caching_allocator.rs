@@ -3,7 +3,7 @@
 use super::free_list::take_of;
 use super::size_class::{class_of, rounded};
 use super::stats::{MemoryStats, ThreadCounts};
-use super::{allocate, thread_cache};
+use super::{allocate, allocate_zeroed, thread_cache};
 use rustorch_core::{Backend, Buffer, Device, Fault, current_stream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,6 +57,22 @@ impl CachingAllocator {
 
     /// Memory for `bytes` bytes at least, kept or new.
     pub(crate) fn take(&self, bytes: usize) -> Result<Buffer, Fault> {
+        let new = |size| Ok((allocate(&*self.backend, size)?, false));
+        self.take_or(bytes, new).map(|(buffer, _)| buffer)
+    }
+
+    /// As [`take`](Self::take), and whether its bytes are zero: only of new memory.
+    pub(crate) fn take_zeroed(&self, bytes: usize) -> Result<(Buffer, bool), Fault> {
+        self.take_or(bytes, |size| allocate_zeroed(&*self.backend, size))
+    }
+
+    /// Memory that is kept, else new.
+    #[inline]
+    fn take_or(
+        &self,
+        bytes: usize,
+        new: impl FnOnce(usize) -> Result<(Buffer, bool), Fault>,
+    ) -> Result<(Buffer, bool), Fault> {
         let size = rounded(bytes);
         let class = class_of(bytes);
         let stream = self.stream();
@@ -66,7 +82,7 @@ impl CachingAllocator {
                 shared.hits += 1;
                 shared.cached -= buffer.bytes();
                 shared.count_out(buffer.bytes());
-                return Ok(buffer);
+                return Ok((buffer, false));
             }
             let reserved = (shared.outside + shared.cached).checked_add(size);
             // No allocation may have more than `isize::MAX` bytes, so no device need be asked.
@@ -79,14 +95,14 @@ impl CachingAllocator {
             shared.outside += size;
         }
         // The device is asked without the lock: it may take long.
-        let allocated = allocate(&*self.backend, size);
+        let allocated = new(size);
         let mut shared = self.lock();
         shared.outside -= size;
         match allocated {
-            Ok(buffer) => {
+            Ok((buffer, is_zeroed)) => {
                 shared.misses += 1;
                 shared.count_out(buffer.bytes());
-                Ok(buffer)
+                Ok((buffer, is_zeroed))
             }
             Err(fault) => {
                 self.faults.fetch_add(1, Ordering::Relaxed);

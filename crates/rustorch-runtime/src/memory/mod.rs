@@ -17,7 +17,18 @@ use std::sync::Arc;
 
 /// New memory of a device: what [`Backend::alloc`] gives, if it is what was asked for.
 pub(crate) fn allocate(backend: &dyn Backend, bytes: usize) -> Result<Buffer, Fault> {
-    let buffer = backend.alloc(bytes)?;
+    checked(backend, bytes, backend.alloc(bytes)?)
+}
+
+/// New memory of a device, and whether its bytes are zero.
+fn allocate_zeroed(backend: &dyn Backend, bytes: usize) -> Result<(Buffer, bool), Fault> {
+    match backend.alloc_zeroed(bytes) {
+        Some(buffer) => Ok((checked(backend, bytes, buffer)?, true)),
+        None => Ok((allocate(backend, bytes)?, false)),
+    }
+}
+
+fn checked(backend: &dyn Backend, bytes: usize, buffer: Buffer) -> Result<Buffer, Fault> {
     let device = backend.device();
     let wrong = if buffer.location() != device {
         format!("memory of {}", buffer.location())

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use crate::common::{self, CUDA, builder, fake, ramp, upload};
-use rustorch_core::{BinaryOp, Device, Fault, Op, UnaryOp, Verdict};
-use rustorch_runtime::{Placement, TransferMethod};
+use rustorch_core::{BinaryOp, CopyOp, DType, Device, Fault, Fill, Op, Scalar, UnaryOp, Verdict};
+use rustorch_runtime::{HybridExecutor, Output, Placement, TransferMethod};
 use std::sync::Arc;
 
 #[test]
@@ -181,4 +181,59 @@ fn transfers_are_counted_by_pair_and_method_with_their_time() {
     }
     assert_eq!(transfers.count(CUDA, Device::CPU, TransferMethod::Peer).bandwidth(), None);
     assert_eq!(transfers.all().len(), 2);
+}
+
+/// A tensor of one value on the CPU.
+fn full(exec: &HybridExecutor, dtype: DType, elements: usize, value: impl Into<Scalar>) -> Output {
+    let fill = Fill { shape: common::shape(&[elements]), dtype, value: value.into() };
+    exec.run(&Op::Fill(fill), &[]).unwrap().remove(0)
+}
+
+#[test]
+fn zeros_are_zero_in_new_memory_and_in_used_memory() {
+    let exec = builder(&[]).build().unwrap();
+    let elements = 1 << 20;
+    let all = |x: &Output, byte: u8| common::bytes(&exec, &x.operand()).iter().all(|&found| found == byte);
+    for (dtype, ones) in [(DType::Bool, 1), (DType::U8, 0xff), (DType::F32, 0xff)] {
+        // New memory, and what is written there.
+        let zeros = full(&exec, dtype, elements, 0);
+        assert!(all(&zeros, 0), "{dtype}");
+        let bytes = vec![ones; elements * dtype.block_bytes()];
+        let other = exec.upload(&bytes, dtype, &common::shape(&[elements]), Device::CPU).unwrap();
+        exec.run_into(&Op::Copy(CopyOp), &[other.operand()], &[zeros.operand()]).unwrap();
+        assert!(all(&zeros, ones), "{dtype}");
+        drop((zeros, other));
+        // The same memory again.
+        let before = exec.memory().stats(Device::CPU).unwrap();
+        let again = full(&exec, dtype, elements, 0);
+        assert_eq!(exec.memory().stats(Device::CPU).unwrap().misses, before.misses, "{dtype}");
+        assert!(all(&again, 0), "{dtype}");
+    }
+    let negative = full(&exec, DType::F32, elements, -0.0);
+    assert!(common::bytes(&exec, &negative.operand()).chunks(4).all(|four| four == (-0.0f32).to_ne_bytes()));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn zeros_take_memory_when_they_are_touched() {
+    // In a process of its own, whose memory no other test changes.
+    rustorch_testkit::in_child(
+        "memory::zeros_take_memory_when_they_are_touched",
+        |_| {},
+        || {
+            let resident = || {
+                let status = std::fs::read_to_string("/proc/self/status").unwrap();
+                let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+                line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+            };
+            let exec = builder(&[]).build().unwrap();
+            drop(full(&exec, DType::F32, 1, 0));
+            let before = resident();
+            let (zeros, ones) = (full(&exec, DType::F32, 16 << 20, 0), full(&exec, DType::F32, 4 << 20, 1));
+            let grown = resident().saturating_sub(before) >> 20;
+            // Of 64 MiB of zeros and 16 of ones.
+            assert!((15..40).contains(&grown), "{grown} MiB");
+            drop((zeros, ones));
+        },
+    );
 }

@@ -10,7 +10,7 @@ use rustorch_runtime::{
     HybridExecutor, OpTable, Operand, Output, PartitionPlan, Placement, Program, ProgramOptions, Reason,
     TransferMethod,
 };
-use rustorch_testkit::{FakeCompiler, Point};
+use rustorch_testkit::{Act, FakeCompiler, Point, Rule};
 use std::sync::Arc;
 
 const TANH: Op = Op::Unary(UnaryOp::Tanh);
@@ -31,7 +31,7 @@ fn random_compiler(seed: u64) -> FakeCompiler {
     .collect();
     let few = rng.below(20) as u64;
     let (call, node, compile) = (rng.below(4) as f64, rng.below(3) as f64, rng.below(3000) as f64);
-    price(call, node, compile).accepts(move |graph, node| {
+    price(call, node, compile).takes_states(seed % 8 != 1).accepts(move |graph, node| {
         let op = &graph.nodes[node].op;
         if declined.contains(&op.kind()) {
             return Err(format!("there is no {}", op.name()).into());
@@ -120,7 +120,7 @@ fn naive_copies(program: &Program, plan: &PartitionPlan) -> usize {
 
 #[test]
 fn random_graphs_compute_what_the_cpu_computes() {
-    let (mut regions, mut outside, mut planned) = (0, 0, 0);
+    let (mut regions, mut outside, mut planned, mut written) = (0, 0, 0, 0);
     for seed in 0..400u64 {
         let executor = random_devices(seed);
         let cpu = executor.with_policy(Placement::CpuOnly).unwrap();
@@ -152,6 +152,10 @@ fn random_graphs_compute_what_the_cpu_computes() {
         regions += plan.regions.len();
         outside += plan.outside.len();
         planned += plan.nodes();
+        let nodes_inside =
+            plan.regions.iter().flat_map(|region| &program.graph().nodes[region.nodes.clone()]);
+        let writes = nodes_inside.filter(|node| node.results.iter().any(|result| result.into.is_some()));
+        written += writes.count();
         for node in &plan.outside {
             assert_eq!(node.reasons.len(), plan.compilers.len(), "seed {seed}: {node:?}");
         }
@@ -162,6 +166,7 @@ fn random_graphs_compute_what_the_cpu_computes() {
     }
     // The cases are of all kinds.
     assert!(regions > 200 && outside > 1000 && outside < planned - 1000, "{regions} {outside} {planned}");
+    assert!(written > 10, "{written} writes of states in regions");
 }
 
 #[test]
@@ -344,6 +349,59 @@ fn what_cannot_be_in_a_region_says_why() {
     );
     assert_eq!(plan.others, [Device::CPU]);
     assert!(plan.to_string().contains("1 of 4 nodes in 1 region, for 1000 runs"), "{plan}");
+}
+
+#[test]
+fn writes_of_whole_states_are_part_of_regions_that_take_them() {
+    let accepts = |op: &Op| !matches!(op, Op::Unary(UnaryOp::Relu));
+    let captured = |executor: &HybridExecutor| {
+        let states: Vec<Output> = (5..7).map(|i| upload(executor, &matrix(i), &[SIDE, SIDE])).collect();
+        let made = captured(executor, &[SIDE, SIDE], |x| {
+            let recorder = HybridExecutor::current();
+            // What the state held, read by what is in no region.
+            let before = unary(UnaryOp::Relu, &states[0]);
+            let square = product(x, x);
+            recorder.run_into(&TANH, &[square.operand()], &[states[0].operand()]).unwrap();
+            let seen = product(&states[0], x);
+            recorder.run_into(&matmul(), &[seen.operand(), x.operand()], &[states[0].operand()]).unwrap();
+            // Not in the order of its memory.
+            let transposed = states[1].layout.transpose(0, 1).unwrap();
+            let place = Operand { layout: &transposed, ..states[1].operand() };
+            recorder.run_into(&TANH, &[seen.operand()], &[place]).unwrap();
+            vec![product(&before, &seen), product(&states[0], &states[1])]
+        });
+        (made, states)
+    };
+    let (cuda, executor) = one_device(FakeCompiler::new().accepts_ops(accepts).takes_states(true));
+    let (made, states) = captured(&executor);
+    let program = Program::new(&executor, made, &[]).unwrap();
+    let plan = program.plan().unwrap();
+    check_plan(program.graph(), plan);
+    let reasons: Vec<(&str, String)> =
+        plan.outside.iter().map(|node| (node.op, node.reasons[0].1.to_string())).collect();
+    let expected = [("relu", "there is no relu".to_owned()), ("tanh", Reason::InPlace.to_string())];
+    assert_eq!(reasons, expected, "{plan}");
+
+    let cpu = executor.with_policy(Placement::CpuOnly).unwrap();
+    let (made, known) = captured(&executor);
+    let expected = Program::new(&cpu, made, &[]).unwrap();
+    let results = |program: &Program, seed: usize| -> Vec<Vec<u8>> {
+        let input = upload(&cpu, &matrix(seed), &[SIDE, SIDE]);
+        let made = program.run(&[input.operand()], || [] as [rustorch_core::PhiloxKey; 0]).unwrap();
+        made.iter().map(|made| bytes(&cpu, &made.operand())).collect()
+    };
+    for run in 0..6 {
+        if run == 3 {
+            cuda.script(Rule::at(Point::RunRegion).act(Act::Fail));
+        }
+        assert_eq!(results(&program, run), results(&expected, run), "run {run}\n{plan}");
+        for (own, known) in states.iter().zip(&known) {
+            assert_eq!(bytes(&cpu, &own.operand()), bytes(&cpu, &known.operand()), "run {run}\n{plan}");
+        }
+    }
+    let runs: Vec<u64> =
+        program.region_reports().iter().map(|report| report.runs + 10 * report.faults).collect();
+    assert!(runs.iter().any(|runs| *runs >= 10) && runs.iter().all(|runs| *runs >= 3), "{runs:?}");
 }
 
 #[test]

@@ -25,7 +25,9 @@ struct Ends {
 fn check(seed: u64, on_fault: OnFault, rule: Rule, ends: &mut Ends) {
     let case = format!("seed {seed}, {on_fault:?}, {rule:?}");
     let accepts = |op: &Op| !matches!(op, Op::Unary(UnaryOp::Relu));
-    let cuda = Arc::new(fake(CUDA).with_compiler(FakeCompiler::new().accepts_ops(accepts)));
+    // What writes states is part of regions in half of the cases.
+    let compiler = FakeCompiler::new().accepts_ops(accepts).takes_states(seed % 2 == 1);
+    let cuda = Arc::new(fake(CUDA).with_compiler(compiler));
     let executor = builder(&[&cuda, &Arc::new(fake(OPENCL))]).cost(Device::CPU, cpu_cost(1000.0));
     let executor = executor.placement(Placement::FirstSupported).build().unwrap().with_on_fault(on_fault);
     let options = ProgramOptions::default().expected_runs(1_000_000);

@@ -20,6 +20,7 @@ pub struct FakeCompiler {
     accepts: Box<Accepts>,
     price: Box<Price>,
     rewrites: Vec<Rewrite>,
+    takes_states: bool,
 }
 
 impl Default for FakeCompiler {
@@ -35,6 +36,7 @@ impl FakeCompiler {
             accepts: Box::new(|_, _| Ok(())),
             price: Box::new(|_| Some(RegionPrice { run: 0.0, compile: 0.0 })),
             rewrites: Vec::new(),
+            takes_states: false,
         }
     }
 
@@ -64,6 +66,12 @@ impl FakeCompiler {
         self
     }
 
+    /// Lets it take nodes that write states in place, or not.
+    pub fn takes_states(mut self, takes_states: bool) -> FakeCompiler {
+        self.takes_states = takes_states;
+        self
+    }
+
     /// Lets it ask for changes of graphs.
     pub fn rewrites(mut self, rewrites: &[Rewrite]) -> FakeCompiler {
         self.rewrites = rewrites.to_vec();
@@ -86,6 +94,10 @@ impl Compiler for OfDevice {
 
     fn price(&self, region: &Graph) -> Option<RegionPrice> {
         (self.compiler.price)(region)
+    }
+
+    fn takes_states(&self) -> bool {
+        self.compiler.takes_states
     }
 
     fn rewrites(&self) -> &[Rewrite] {

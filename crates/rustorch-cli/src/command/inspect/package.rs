@@ -30,7 +30,8 @@ fn systems(specification: i32) -> &'static str {
 
 fn shown(feature: &Feature) -> String {
     let dims: Vec<String> = feature.dims.iter().map(usize::to_string).collect();
-    format!("{} {}[{}]", output::escaped(&feature.name), feature.dtype, dims.join(", "))
+    let bound = feature.below.map_or_else(String::new, |below| format!(", values from 0 to {}", below - 1));
+    format!("{} {}[{}]{bound}", output::escaped(&feature.name), feature.dtype, dims.join(", "))
 }
 
 fn print_text(path: &Path, info: &PackageInfo) -> Result<(), Failure> {
@@ -45,6 +46,9 @@ fn print_text(path: &Path, info: &PackageInfo) -> Result<(), Failure> {
     if !info.description.is_empty() {
         output::line(output::escaped(&info.description))?;
     }
+    for problem in &info.problems {
+        output::line(format_args!("of another version: {}", output::escaped(problem)))?;
+    }
     for (key, value) in &info.metadata {
         output::line(format_args!("  {} = {}", output::escaped(key), output::escaped(value)))?;
     }
@@ -52,11 +56,12 @@ fn print_text(path: &Path, info: &PackageInfo) -> Result<(), Failure> {
 }
 
 fn print_function(function: &FunctionInfo) -> Result<(), Failure> {
-    let FunctionInfo { name, opset, signature, states, operations, constants } = function;
+    let FunctionInfo { name, opset, signature, operations, constants } = function;
     let count: usize = operations.values().sum();
     let name = output::escaped(name);
     output::line(format_args!("\n{name}: {count} operations of {opset}, {constants} constants"))?;
-    for (what, features) in [("input", &signature.inputs), ("output", &signature.outputs), ("state", states)]
+    for (what, features) in
+        [("input", &signature.inputs), ("output", &signature.outputs), ("state", &signature.states)]
     {
         for feature in features {
             output::line(format_args!("  {what} {}", shown(feature)))?;
@@ -71,8 +76,7 @@ fn print_function(function: &FunctionInfo) -> Result<(), Failure> {
 
 fn to_json(path: &Path, info: &PackageInfo) -> Value {
     let features = |list: &[Feature]| -> Vec<Value> {
-        let feature =
-            |of: &Feature| json!({ "name": of.name, "dtype": of.dtype.to_string(), "shape": of.dims });
+        let feature = |of: &Feature| json!({ "name": of.name, "dtype": of.dtype.to_string(), "shape": of.dims, "below": of.below });
         list.iter().map(feature).collect()
     };
     let function = |of: &FunctionInfo| {
@@ -81,7 +85,7 @@ fn to_json(path: &Path, info: &PackageInfo) -> Value {
             "opset": of.opset,
             "inputs": features(&of.signature.inputs),
             "outputs": features(&of.signature.outputs),
-            "states": features(&of.states),
+            "states": features(&of.signature.states),
             "operations": of.operations,
             "constants": of.constants,
         })
@@ -91,6 +95,7 @@ fn to_json(path: &Path, info: &PackageInfo) -> Value {
         "specification_version": info.specification_version,
         "description": info.description,
         "metadata": info.metadata,
+        "problems": info.problems,
         "model_bytes": info.model_bytes,
         "weight_bytes": info.weight_bytes,
         "functions": info.functions.iter().map(function).collect::<Vec<_>>(),

@@ -9,7 +9,7 @@ use block2::RcBlock;
 use model::Worker;
 use objc2::rc::{Retained, autoreleasepool};
 use objc2_core_ml::{MLComputeUnits, MLModel, MLModelConfiguration};
-use objc2_foundation::{NSError, NSProcessInfo, NSURL};
+use objc2_foundation::{NSError, NSProcessInfo, NSString, NSURL};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -66,7 +66,7 @@ impl Runtime for AppleRuntime {
         if !objc2::available!(macos = 14.4, ios = 17.4, tvos = 17.4, watchos = 10.4, visionos = 1.1) {
             return Ok(None);
         }
-        autoreleasepool(|_| plan::shares(&*url(compiled)?, &configuration(units)))
+        autoreleasepool(|_| plan::shares(&*url(compiled)?, &configuration(units, None)))
     }
 
     fn load(
@@ -75,6 +75,17 @@ impl Runtime for AppleRuntime {
         units: ComputeUnits,
         signature: &Signature,
     ) -> Result<Box<dyn LoadedModel>, RuntimeError> {
+        let is_plain = signature.function.is_none() && signature.states.is_empty();
+        // Whose selectors are there from these on.
+        if !is_plain
+            && !objc2::available!(macos = 15.0, ios = 18.0, tvos = 18.0, watchos = 11.0, visionos = 2.0)
+        {
+            let message = format!(
+                "programs with states or several functions run on macOS 15, iOS 18 and later, and this is {}",
+                system()
+            );
+            return Err(RuntimeError::Refused(message));
+        }
         Ok(Box::new(Worker::start(compiled.to_owned(), units, signature.clone())?))
     }
 }
@@ -85,18 +96,21 @@ fn system() -> String {
     format!("{} {version}", std::env::consts::OS)
 }
 
-/// A configuration with compute units.
-fn configuration(units: ComputeUnits) -> Retained<MLModelConfiguration> {
+/// A configuration with compute units, and a function: macOS 15, iOS 18 and later.
+fn configuration(units: ComputeUnits, function: Option<&str>) -> Retained<MLModelConfiguration> {
     let units = match units {
         ComputeUnits::All => MLComputeUnits::All,
         ComputeUnits::Cpu => MLComputeUnits::CPUOnly,
         ComputeUnits::CpuAndGpu => MLComputeUnits::CPUAndGPU,
         ComputeUnits::CpuAndNeuralEngine => MLComputeUnits::CPUAndNeuralEngine,
     };
-    // SAFETY: an object of our own; the units are those of macOS 13.
+    // SAFETY: an object of our own; the units are those of macOS 13, and a function is named only where systems have them.
     unsafe {
         let configuration = MLModelConfiguration::new();
         configuration.setComputeUnits(units);
+        if let Some(function) = function {
+            configuration.setFunctionName(Some(&NSString::from_str(function)));
+        }
         configuration
     }
 }

@@ -2,18 +2,22 @@
 
 use super::array::{Memory, array_over, copy_out};
 use super::{configuration, refused, url};
-use crate::runtime::{ComputeUnits, LoadedModel, RuntimeError, Signature};
+use crate::runtime::{
+    ArgumentError, Array, ArrayMut, ComputeUnits, LoadedModel, ModelState, RuntimeError, Signature,
+};
 use objc2::AnyThread;
 use objc2::rc::{Retained, autoreleasepool};
 use objc2::runtime::{AnyObject, ProtocolObject};
 use objc2_core_ml::{
     MLDictionaryFeatureProvider, MLFeatureProvider, MLFeatureValue, MLModel, MLMultiArray,
-    MLPredictionOptions,
+    MLPredictionOptions, MLState,
 };
 use objc2_foundation::{NSDictionary, NSString};
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// The thread that owns a model, which ends when this is dropped.
@@ -23,11 +27,38 @@ pub(super) struct Worker {
     requests: Mutex<Sender<Request>>,
 }
 
-/// A prediction that somebody waits for.
-struct Request {
-    inputs: Vec<Memory>,
-    outputs: Vec<Memory>,
-    answer: Sender<Result<Vec<bool>, RuntimeError>>,
+/// What somebody asks of the thread, and waits for.
+enum Request {
+    Predict {
+        inputs: Vec<Memory>,
+        /// The number of a state.
+        state: Option<u64>,
+        outputs: Vec<Memory>,
+        answer: Sender<Result<Vec<bool>, RuntimeError>>,
+    },
+    NewState {
+        /// Told its number.
+        answer: Sender<u64>,
+    },
+    /// Which nobody waits for.
+    DropState(u64),
+}
+
+/// A state, which the thread has under a number that no other state of the process has.
+struct WorkerState {
+    number: u64,
+    requests: Sender<Request>,
+}
+
+impl Drop for WorkerState {
+    fn drop(&mut self) {
+        // The thread may have ended, and the state with it.
+        let _ = self.requests.send(Request::DropState(self.number));
+    }
+}
+
+fn ended() -> RuntimeError {
+    RuntimeError::Refused("the thread of the model ended".to_owned())
 }
 
 impl Worker {
@@ -42,7 +73,8 @@ impl Worker {
         let work = move || {
             // SAFETY: the folder is a compiled model; the object stays on this thread.
             let model = autoreleasepool(|_| unsafe {
-                MLModel::modelWithContentsOfURL_configuration_error(&*url(&compiled)?, &configuration(units))
+                let configuration = configuration(units, own.function.as_deref());
+                MLModel::modelWithContentsOfURL_configuration_error(&*url(&compiled)?, &configuration)
                     .map_err(refused)
             });
             let model = match model {
@@ -56,31 +88,77 @@ impl Worker {
         };
         let spawned = thread::Builder::new().name("rustorch-coreml".to_owned()).spawn(work);
         spawned.map_err(|error| RuntimeError::Refused(format!("no thread for the model: {error}")))?;
-        let ended = || RuntimeError::Refused("the thread of the model ended".to_owned());
         loaded.recv().map_err(|_| ended())??;
         Ok(Worker { signature, requests: Mutex::new(requests) })
     }
 }
 
+impl Worker {
+    fn requests(&self) -> MutexGuard<'_, Sender<Request>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl LoadedModel for Worker {
-    fn predict(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<Vec<bool>, RuntimeError> {
-        self.signature.check(inputs, outputs)?;
+    fn new_state(&self) -> Result<ModelState, RuntimeError> {
+        if self.signature.states.is_empty() {
+            return Err(ArgumentError::UnexpectedState.into());
+        }
         let (answer, answered) = mpsc::channel();
-        let inputs = inputs.iter().map(|bytes| Memory::read(bytes)).collect();
-        let outputs = outputs.iter_mut().map(|bytes| Memory::written(bytes)).collect();
-        let ended = || RuntimeError::Refused("the thread of the model ended".to_owned());
-        let request = Request { inputs, outputs, answer };
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).send(request).map_err(|_| ended())?;
-        // The memory is borrowed until the worker has answered, or has dropped the request.
-        answered.recv().map_err(|_| ended())?
+        let requests = self.requests().clone();
+        requests.send(Request::NewState { answer }).map_err(|_| ended())?;
+        let number = answered.recv().map_err(|_| ended())?;
+        Ok(ModelState::new(WorkerState { number, requests }))
+    }
+
+    fn predict(
+        &self,
+        inputs: &[Array<'_>],
+        state: Option<&mut ModelState>,
+        outputs: &mut [ArrayMut<'_>],
+    ) -> Result<Vec<bool>, RuntimeError> {
+        self.signature.check(inputs, state.as_deref(), outputs)?;
+        let mut predict = |state: Option<u64>| {
+            let (answer, answered) = mpsc::channel();
+            let inputs = inputs.iter().map(|array| Memory::read(array.bytes)).collect();
+            let outputs = outputs.iter_mut().map(|array| Memory::written(array.bytes)).collect();
+            let request = Request::Predict { inputs, state, outputs, answer };
+            self.requests().send(request).map_err(|_| ended())?;
+            // The memory is borrowed until the worker has answered, or has dropped the request.
+            answered.recv().map_err(|_| ended())?
+        };
+        match state {
+            Some(state) => state.update(|state: &mut WorkerState| predict(Some(state.number))),
+            None => predict(None),
+        }
     }
 }
 
 fn serve(model: &MLModel, signature: &Signature, requests: &Receiver<Request>) {
-    for Request { inputs, outputs, answer } in requests {
-        let result = autoreleasepool(|_| predict(model, signature, &inputs, &outputs));
-        // Who asked waits for it.
-        let _ = answer.send(result);
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut states: HashMap<u64, Retained<MLState>> = HashMap::new();
+    for request in requests {
+        match request {
+            Request::Predict { inputs, state, outputs, answer } => {
+                let state =
+                    state.map(|number| states.get(&number).ok_or(ArgumentError::OtherState)).transpose();
+                let result = state.map_err(RuntimeError::from).and_then(|state| {
+                    autoreleasepool(|_| {
+                        predict(model, signature, &inputs, state.map(|state| &**state), &outputs)
+                    })
+                });
+                // Who asked waits for it.
+                let _ = answer.send(result);
+            }
+            Request::NewState { answer } => {
+                let number = NEXT.fetch_add(1, Ordering::Relaxed);
+                // SAFETY: the model has states, so that this system has them.
+                states.insert(number, unsafe { model.newState() });
+                // Who asked waits for it.
+                let _ = answer.send(number);
+            }
+            Request::DropState(number) => drop(states.remove(&number)),
+        }
     }
 }
 
@@ -88,6 +166,7 @@ fn predict(
     model: &MLModel,
     signature: &Signature,
     inputs: &[Memory],
+    state: Option<&MLState>,
     outputs: &[Memory],
 ) -> Result<Vec<bool>, RuntimeError> {
     let arrays = |features: &[crate::runtime::Feature], memory: &[Memory]| {
@@ -115,7 +194,11 @@ fn predict(
         let places: Vec<&AnyObject> = backings.iter().map(|array| -> &AnyObject { array }).collect();
         options.setOutputBackings(&dictionary(&output_names, &places));
         let provider: &ProtocolObject<dyn MLFeatureProvider> = ProtocolObject::from_ref(&*provider);
-        model.predictionFromFeatures_options_error(provider, &options).map_err(refused)?
+        match state {
+            Some(state) => model.predictionFromFeatures_usingState_options_error(provider, state, &options),
+            None => model.predictionFromFeatures_options_error(provider, &options),
+        }
+        .map_err(refused)?
     };
     let written =
         signature.outputs.iter().zip(outputs).zip(&output_names).map(|((feature, memory), name)| {

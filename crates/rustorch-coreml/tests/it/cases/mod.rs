@@ -3,6 +3,7 @@
 
 mod blocks;
 mod convnets;
+mod decoder;
 mod dtypes;
 mod networks;
 mod ops;
@@ -70,6 +71,7 @@ pub fn all() -> Vec<Case> {
     };
     let mut cases = plain();
     cases.extend(states::cases());
+    cases.extend(decoder::cases());
     cases.extend(blocks::cases());
     cases.extend(plain().into_iter().filter(|case| !EXACT.contains(&&*case.name)).map(Case::in_f16));
     cases

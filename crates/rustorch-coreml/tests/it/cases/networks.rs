@@ -3,10 +3,10 @@
 use super::{Case, indices, values};
 use rustorch_nn::{
     AdaptiveAvgPool2d, AvgPool2d, BatchNorm2d, Conv2d, Embedding, GroupNorm, Layer, LayerNorm, Linear,
-    MaxPool2d, Module, RMSNorm, ReLU, TransformerEncoderLayer, seq,
+    MaxPool2d, Module, ReLU, TransformerEncoderLayer, seq,
 };
 use rustorch_tensor::autograd::no_grad;
-use rustorch_tensor::{Attention, Result, RopeParams, RopeStyle, Tensor, TensorOptions, manual_seed};
+use rustorch_tensor::{Result, Tensor, TensorOptions, manual_seed};
 
 use std::sync::Mutex;
 
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
     static GENERATOR: Mutex<()> = Mutex::new(());
     let _guard = GENERATOR.lock().unwrap();
     manual_seed(7);
-    vec![perceptron(), convnet(), transformer(), decoder()]
+    vec![perceptron(), convnet(), transformer()]
 }
 
 fn perceptron() -> Case {
@@ -60,37 +60,5 @@ fn transformer() -> Case {
     layer.eval();
     network("transformer", &[indices(&[2, 7], 11, 1)], |x| {
         norm.forward(&layer.forward(&embedding.forward(x)?)?)
-    })
-}
-
-/// A block of a LLaMA decoder and its head.
-fn decoder() -> Case {
-    let (dim, heads, kv_heads, head) = (16, 4, 2, 4);
-    let linear = |a, b| Linear::new(a, b).unwrap();
-    let embedding = Embedding::new(13, dim, TensorOptions::default()).unwrap();
-    let (q, k, v, o) = (
-        linear(dim, heads * head),
-        linear(dim, kv_heads * head),
-        linear(dim, kv_heads * head),
-        linear(dim, dim),
-    );
-    let (gate, up, down) = (linear(dim, 24), linear(dim, 24), linear(24, dim));
-    let (first, second) = (RMSNorm::new([dim]).unwrap(), RMSNorm::new([dim]).unwrap());
-    network("decoder", &[indices(&[6], 13, 1)], |ids| {
-        let x = embedding.forward(ids)?;
-        let positions = Tensor::arange(0, 6, 1)?;
-        let rope =
-            RopeParams { style: RopeStyle::Halves, rotated: head, base: 10000.0, scale: 1.0, yarn: None };
-        let split = |x: &Tensor, heads: usize| x.reshape([6, heads, head])?.transpose(0, 1);
-        let normed = first.forward(&x)?;
-        let q = split(&q.forward(&normed)?, heads)?.rope(&positions, &rope, None)?;
-        let k = split(&k.forward(&normed)?, kv_heads)?.rope(&positions, &rope, None)?;
-        let v = split(&v.forward(&normed)?, kv_heads)?;
-        let attention = Attention { causal: Some(0), ..Attention::new(0.5) };
-        let mixed = Tensor::attention(&q, &k, &v, None, &attention)?.transpose(0, 1)?.reshape([6, dim])?;
-        let x = x.add(&o.forward(&mixed)?)?;
-        let normed = second.forward(&x)?;
-        let x = x.add(&down.forward(&gate.forward(&normed)?.swiglu(&up.forward(&normed)?)?)?)?;
-        x.select(0, -1)?.unsqueeze(0)?.matmul(&embedding.weight.tensor().t()?)
     })
 }

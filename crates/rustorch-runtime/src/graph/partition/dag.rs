@@ -40,7 +40,7 @@ pub(super) struct Dag {
     after: Lists,
     /// By value: the nodes that read it, or write into a part of it.
     readers: Lists,
-    /// By value: whether a run returns it.
+    /// By value: whether a run returns it, or leaves it in memory that it wrote in place.
     is_output: Vec<bool>,
 }
 
@@ -72,6 +72,14 @@ impl Dag {
         edges.iter_mut().for_each(|(from, to)| std::mem::swap(from, to));
         let before = Lists::new(graph.nodes.len(), &edges);
         let mut is_output = vec![false; graph.values.len()];
+        let written = || graph.nodes.iter().flat_map(|node| &node.results);
+        written()
+            .filter(|result| result.into.is_some())
+            .for_each(|last| is_output[last.value.index()] = true);
+        // Who writes over it reads it.
+        written()
+            .filter_map(|result| result.into.as_deref())
+            .for_each(|into| is_output[into.value.index()] = false);
         graph.outputs.iter().for_each(|output| is_output[output.value.index()] = true);
         Dag { before, after, readers, is_output }
     }

@@ -1,7 +1,7 @@
 //! A part of a graph as a graph of its own.
 
 use super::dag::Dag;
-use rustorch_core::{Device, Graph, GraphOperand, Node, NodeResult, Source, Value, ValueId};
+use rustorch_core::{Device, Graph, GraphOperand, Node, NodeResult, Shape, Source, Value, ValueId};
 use smallvec::SmallVec;
 
 /// A region as a graph, and which values of the whole graph its own are.
@@ -30,7 +30,8 @@ impl<'a> Extractor<'a> {
         Extractor { graph, dag, numbers: vec![NONE; graph.values.len()] }
     }
 
-    /// The graph of these nodes, which are in order and write nothing in place, for a device.
+    /// The graph of these nodes, which are in order and write nothing but whole states in place, for a device. There, what such a node writes is a value
+    /// of its own, an output if it is what the state holds in the end.
     pub(super) fn extract(
         &mut self,
         nodes: &[u32],
@@ -56,7 +57,7 @@ impl<'a> Extractor<'a> {
                             Source::Input(part.inputs.len() as u32 - 1)
                         }
                     };
-                    let id = self.add(&mut part.graph, arg.value, source, device);
+                    let id = self.add(&mut part.graph, arg.value, source, device, None);
                     if let Source::Input(_) = source {
                         part.graph.inputs.push(id);
                     }
@@ -68,7 +69,9 @@ impl<'a> Extractor<'a> {
             let mut results: SmallVec<[NodeResult; 1]> = SmallVec::new();
             for (index, result) in (0u32..).zip(&node.results) {
                 let source = Source::Result { node: number, index };
-                let value = self.add(&mut part.graph, result.value, source, device);
+                // The elements of a state in the shape in which they are written: both are contiguous.
+                let shape = result.into.as_deref().map(|into| into.layout.shape());
+                let value = self.add(&mut part.graph, result.value, source, device, shape);
                 seen.push(result.value);
                 results.push(NodeResult { value, into: None });
                 if self.dag.is_output(result.value)
@@ -85,8 +88,18 @@ impl<'a> Extractor<'a> {
         part
     }
 
-    fn add(&mut self, part: &mut Graph, id: ValueId, source: Source, device: Device) -> ValueId {
-        let value = Value { source, device, ..self.graph.values[id.index()].clone() };
+    fn add(
+        &mut self,
+        part: &mut Graph,
+        id: ValueId,
+        source: Source,
+        device: Device,
+        shape: Option<&Shape>,
+    ) -> ValueId {
+        let mut value = Value { source, device, ..self.graph.values[id.index()].clone() };
+        if let Some(shape) = shape {
+            value.shape = shape.clone();
+        }
         let added = part.add_value(value);
         self.numbers[id.index()] = added.0;
         added

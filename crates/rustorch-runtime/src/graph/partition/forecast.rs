@@ -62,7 +62,12 @@ impl Forecast {
         };
         for (n, node) in graph.nodes.iter().enumerate() {
             if let Some(state) = region_of(n) {
-                node.results.iter().for_each(|out| forecast.homes[out.value.index()] = Arc::clone(&state));
+                for result in &node.results {
+                    forecast.homes[result.value.index()] = match &result.into {
+                        Some(into) => Arc::clone(&forecast.homes[into.value.index()]),
+                        None => Arc::clone(&state),
+                    };
+                }
                 forecast.push(Some(state), 0.0, false);
                 forecast.considered.push(SmallVec::new());
                 forecast.kept_from.push(SmallVec::new());

@@ -24,6 +24,7 @@ pub use plan::{Crossing, OutsideNode, PartitionPlan, RegionPlan};
 pub use reason::Reason;
 
 use super::capture::Captured;
+use super::memory_plan::roots;
 use super::passes::reflect_pad;
 use crate::device_state::DeviceState;
 use crate::executor::HybridExecutor;
@@ -34,7 +35,7 @@ use extract::Extractor;
 use forecast::Forecast;
 use order::Step;
 use price::{Priced, Pricer};
-use rustorch_core::{Compiler, Device, Graph, Node, Op, Result, Rewrite, Source, ValueId};
+use rustorch_core::{Compiler, Device, Graph, GraphOperand, Node, Op, Result, Rewrite, Source, ValueId};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -189,12 +190,14 @@ impl Planner<'_> {
         decisions: &mut Decisions,
     ) {
         let device = state.device;
+        let states = compiler.takes_states().then(|| roots(graph));
         let mut is_claimed = vec![false; graph.nodes.len()];
         for (n, node) in graph.nodes.iter().enumerate() {
             if decisions.region_of[n].is_some() {
                 continue;
             }
-            let reason = structural(graph, dag, node, device).or_else(|| forecast.kept_from[n][i].clone());
+            let reason = structural(graph, dag, node, device, states.as_deref());
+            let reason = reason.or_else(|| forecast.kept_from[n][i].clone());
             let reason = reason.or_else(|| compiler.accepts(graph, n).err().map(Reason::Declined));
             match reason {
                 Some(reason) => decisions.reasons[n].push((device, reason)),
@@ -353,9 +356,17 @@ fn settle_as(
     forecast.runs_on
 }
 
-/// Why a node can be in no region of a device, whatever its compiler can do.
-fn structural(graph: &Graph, dag: &Dag, node: &Node, device: Device) -> Option<Reason> {
-    if node.results.iter().any(|result| result.into.is_some()) {
+/// Why a node can be in no region of a device, whatever its compiler can do with its operation. `roots` are given if the compiler takes states: by value,
+/// the first one in its memory.
+fn structural(
+    graph: &Graph,
+    dag: &Dag,
+    node: &Node,
+    device: Device,
+    roots: Option<&[ValueId]>,
+) -> Option<Reason> {
+    let mut into = node.results.iter().filter_map(|result| result.into.as_deref());
+    if !into.all(|into| roots.is_some_and(|roots| is_whole_state(graph, roots, into))) {
         return Some(Reason::InPlace);
     }
     if node.op.philox_key().is_some() {
@@ -380,6 +391,17 @@ fn structural(graph: &Graph, dag: &Dag, node: &Node, device: Device) -> Option<R
         }
         _ => None,
     }
+}
+
+/// Whether an operand is all of a state, in the order of its memory.
+fn is_whole_state(graph: &Graph, roots: &[ValueId], operand: &GraphOperand) -> bool {
+    let root = &graph.values[roots[operand.value.index()].index()];
+    let GraphOperand { dtype, layout, .. } = operand;
+    matches!(root.source, Source::State(_))
+        && *dtype == root.dtype
+        && layout.is_contiguous()
+        && layout.offset() == 0
+        && layout.numel() == root.shape.numel()
 }
 
 /// What goes from one device to another.
