@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use rustorch_core::{Graph, OutputMeta, TensorMeta, ValueId};
-use rustorch_formats::graph::{File, GRAPH_KEY, VERSION_KEY, Writer};
+use rustorch_formats::graph::{File, GRAPH_KEY, VERSION, VERSION_KEY, Writer};
 use rustorch_formats::safetensors;
 use rustorch_tensor::{Program, Tensor};
 
@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
         }
         _ => {
             let mut writer = safetensors::Writer::new();
-            writer.metadata(VERSION_KEY, "1").expect("there is none yet");
+            writer.metadata(VERSION_KEY, &VERSION.to_string()).expect("there is none yet");
             writer.metadata(GRAPH_KEY, json).expect("there is none yet");
             let Ok(bytes) = writer.to_bytes() else { return };
             if let Err(error) = File::from_bytes(bytes) {

@@ -202,6 +202,9 @@ pub(crate) struct BenchArgs {
     /// How often each measurement is repeated
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = positive)]
     pub(crate) repetitions: usize,
+    /// Then repeat each measurement once more, and show where its time goes, by operation
+    #[arg(long)]
+    pub(crate) profile: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -8,7 +8,8 @@ use crate::{device_report, model, output};
 use rustorch::core::Philox;
 use rustorch::llm::LanguageModel;
 use rustorch::llm::generate::{Session, SessionOptions};
-use serde::Serialize;
+use rustorch::runtime::{HybridExecutor, Profile};
+use serde::{Serialize, Serializer};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,6 +24,13 @@ struct Measurement {
     median: f64,
     mean: f64,
     deviation: f64,
+    /// Where the time of one more repetition goes.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "profile_to_json")]
+    profile: Option<Profile>,
+}
+
+fn profile_to_json<S: Serializer>(profile: &Option<Profile>, to: S) -> Result<S::Ok, S::Error> {
+    profile.as_ref().map(|profile| profile.to_json(false)).serialize(to)
 }
 
 #[derive(Serialize)]
@@ -54,7 +62,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
                     session.feed(tokens)?;
                     Ok(())
                 };
-                measurements.push(measure(&model, ("pp", n, depth), args.repetitions, run)?);
+                measurements.push(measure(&model, ("pp", n, depth), args, run)?);
             }
             for &n in args.n_gen.iter().filter(|&&n| n > 0) {
                 // Token by token, without sampling: what llama-bench calls generation.
@@ -64,7 +72,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
                     }
                     Ok(())
                 };
-                measurements.push(measure(&model, ("tg", n, depth), args.repetitions, run)?);
+                measurements.push(measure(&model, ("tg", n, depth), args, run)?);
             }
         }
         let summary = model.file().summary();
@@ -107,27 +115,39 @@ fn print(report: &Report) -> Result<(), Failure> {
         ]
     };
     let rows: Vec<Vec<String>> = report.measurements.iter().map(row).collect();
-    output::table(&["test", "tokens/s (median)", "mean", "±"], &rows)
+    output::table(&["test", "tokens/s (median)", "mean", "±"], &rows)?;
+    for m in &report.measurements {
+        if let Some(profile) = &m.profile {
+            output::line(format_args!("\n{}", m.test))?;
+            output::stream(&profile.to_string())?;
+        }
+    }
+    Ok(())
 }
 
-/// Runs a test, which reads `n` tokens behind `depth` others, once to warm up, then `repetitions` times.
+/// Runs a test, which reads `n` tokens behind `depth` others, once to warm up, then as often as the arguments say.
 fn measure(
     model: &Arc<LanguageModel>,
     (kind, n, depth): (&str, usize, usize),
-    repetitions: usize,
+    args: &BenchArgs,
     run: impl Fn(&mut Session, &[u32]) -> Result<(), Failure>,
 ) -> Result<Measurement, Failure> {
     let test = if depth == 0 { format!("{kind}{n}") } else { format!("{kind}{n} @ d{depth}") };
     let tokens = tokens(model, depth + n);
     let options = SessionOptions { context: depth + n, ..SessionOptions::for_model(model) };
     let mut session = Session::new(Arc::clone(model), options)?;
+    let repetitions = args.repetitions;
     let mut samples = Vec::with_capacity(repetitions);
     output::status(&format!("{test}: warming up"));
-    let mut once = || -> Result<f64, Failure> {
+    let rewind = |session: &mut Session| -> Result<(), Failure> {
         session.truncate(depth);
         // Also where no token is left to read: a recurrent state is then recomputed up to here.
         let kept = session.tokens().len();
         session.feed(&tokens[kept..depth])?;
+        Ok(())
+    };
+    let mut once = || -> Result<f64, Failure> {
+        rewind(&mut session)?;
         let start = Instant::now();
         run(&mut session, &tokens[depth..])?;
         Ok(start.elapsed().as_secs_f64())
@@ -136,6 +156,14 @@ fn measure(
     while samples.len() < repetitions {
         output::status(&format!("{test}: {} of {repetitions}", samples.len() + 1));
         samples.push(n as f64 / once()?);
+    }
+    let mut profile = None;
+    if args.profile {
+        output::status(&format!("{test}: profiling"));
+        rewind(&mut session)?;
+        let (done, found) = HybridExecutor::current().profile(|| run(&mut session, &tokens[depth..]));
+        done?;
+        profile = Some(found);
     }
     output::status("");
     let count = samples.len() as f64;
@@ -146,7 +174,7 @@ fn measure(
     let middle = sorted.len() / 2;
     let median =
         if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
-    Ok(Measurement { test, tokens: n, samples, median, mean, deviation: variance.sqrt() })
+    Ok(Measurement { test, tokens: n, samples, median, mean, deviation: variance.sqrt(), profile })
 }
 
 /// Tokens without meaning: speed does not depend on which they are.

@@ -41,6 +41,20 @@ fn bench_prints_a_table() {
 }
 
 #[test]
+fn bench_shows_where_the_time_goes() {
+    let text = succeed(&["bench", "-p", "8", "-n", "2", "-r", "1", "--profile", "-b", "cpu"]);
+    for part in ["\npp8\noperation ", "\ntg2\noperation ", "\nmatmul(f32, Q8_0) "] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+    let report =
+        succeed_json(&["bench", "-p", "8", "-n", "0", "-r", "1", "--profile", "--json", "-b", "cpu"]);
+    let profile = &report["measurements"][0]["profile"];
+    assert!(profile.as_object().is_some_and(|profile| !profile.is_empty()), "{report}");
+    let plain = succeed_json(&["bench", "-p", "8", "-n", "0", "-r", "1", "--json", "-b", "cpu"]);
+    assert!(plain["measurements"][0].get("profile").is_none(), "{plain}");
+}
+
+#[test]
 fn devices_lists_every_kind_and_says_why_one_is_missing() {
     let text = succeed(&["devices"]);
     let rows = succeed_json(&["devices", "--json"]);

@@ -3,7 +3,7 @@
 use super::{Case, check};
 use crate::graph::{example, example_file};
 use rustorch_core::DType;
-use rustorch_formats::graph::{File, GRAPH_KEY, VERSION_KEY};
+use rustorch_formats::graph::{File, GRAPH_KEY, VERSION, VERSION_KEY};
 use rustorch_formats::safetensors;
 use rustorch_testkit::allocations::peak_bytes;
 
@@ -25,7 +25,7 @@ fn file_of(metadata: &[(&str, &str)], tensors: &[Tensor<'_>]) -> Vec<u8> {
 }
 
 fn with_json(json: &str, tensors: &[Tensor<'_>]) -> Vec<u8> {
-    file_of(&[(VERSION_KEY, "1"), (GRAPH_KEY, json)], tensors)
+    file_of(&[(VERSION_KEY, &VERSION.to_string()), (GRAPH_KEY, json)], tensors)
 }
 
 /// The example's JSON with a part replaced.
