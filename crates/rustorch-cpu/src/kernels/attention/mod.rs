@@ -209,6 +209,9 @@ impl<T: Load> Task for LoadRows<'_, T> {
     }
 }
 
+/// Multiply-adds that take longer than waking a thread that sleeps.
+const WORTH_A_THREAD: usize = 1 << 16;
+
 /// Attention in `f32` over queries of type `Q`, keys and values of type `K`.
 fn single<Q: Load, K: Load>(
     pool: &ThreadPool,
@@ -239,7 +242,7 @@ fn single<Q: Load, K: Load>(
     let results = RowsMut::<Q>::new(out, last)?;
     let fill = |lse: Option<&mut [f32]>| {
         let shared_lse = lse.map(strided::Disjoint::new);
-        pool.run(sizes.kv_heads * chunks, |task| {
+        let attend = |task: usize| {
             let (head, chunk) = (task / chunks, task % chunks);
             let range = chunk * share..rows.min((chunk + 1) * share);
             let (k, v) = (k.matrix(head), v.matrix(head));
@@ -314,7 +317,12 @@ fn single<Q: Load, K: Load>(
                 // SAFETY: as above.
                 work.lse(unsafe { shared.slice(head * rows + range.start, range.len()) });
             }
-        });
+        };
+        let tasks = sizes.kv_heads * chunks;
+        match (sizes.kv_heads * rows).saturating_mul(sizes.n * (sizes.d + sizes.e)) < WORTH_A_THREAD {
+            true => (0..tasks).for_each(attend),
+            false => pool.run(tasks, attend),
+        }
         Ok(())
     };
     backward::with_slice(pool, lse, fill)
