@@ -2,8 +2,8 @@
 
 use super::columns::{Gather, Source};
 use super::geometry::{Geometry, Offset, Segment};
-use super::number::Number;
-use crate::kernels::matmul::{Parts, Pitched, Scalar, StridedTile, Tile, Tiles, with_packed, with_scratch};
+use super::number::{Number, Room};
+use crate::kernels::matmul::{Parts, Pitched, Scalar, StridedTile, Tile, Tiles, with_scratch};
 use crate::{Isa, ThreadPool};
 use rustorch_core::Fault;
 use std::marker::PhantomData;
@@ -128,10 +128,10 @@ pub(super) unsafe fn run<T: Number>(
             }
             multiply(pool, geometry, &taps, tiles, &panels, (source, kernel.base()), results);
         } else {
-            with_packed::<T::Sum>(geometry.groups * rows * k, |packed| {
-                pack(pool, geometry, &taps, kernel, &panels, packed);
-                multiply(pool, geometry, &taps, tiles, &panels, (source, packed), results);
-            });
+            let mut packed = Room::new(geometry.groups * rows * k)?;
+            let packed = packed.elements()?.as_mut_ptr();
+            pack(pool, geometry, &taps, kernel, &panels, packed);
+            multiply(pool, geometry, &taps, tiles, &panels, (source, packed), results);
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ mod weight;
 
 pub(crate) use dense::{
     Arithmetic, Field, HIGHEST, Left, Pitched, Same, Scalar, StridedTile, Tile, Tiles, pack_columns,
-    pack_rows, subtract_matmul, with_packed, with_scratch,
+    pack_rows, subtract_matmul, with_scratch,
 };
 pub(crate) use mul_mat_id::run_mul_mat_id;
 pub(crate) use rows::Parts;
