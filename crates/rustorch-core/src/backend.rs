@@ -22,9 +22,10 @@ use std::fmt;
 ///   checked of that.)
 /// - when [`run`](Self::run) returns `Ok`, every element of every output is written with a valid value of its dtype, or will be
 ///   before anything can read it through this backend; likewise [`copy_in`](Self::copy_in) and
-///   [`copy_from_peer`](Self::copy_from_peer) for their destination, and [`run_packed`](Self::run_packed) where it returns `true`;
+///   [`copy_from_peer`](Self::copy_from_peer) for their destination, [`run_together`](Self::run_together) for each operation, and
+///   [`run_packed`](Self::run_packed) where it returns `true`;
 /// - all of them read and write only what the views they are given reach, whatever the views' layouts and values, and all but
-///   [`run`](Self::run) and [`run_packed`](Self::run_packed) whatever they are called with;
+///   [`run`](Self::run), [`run_together`](Self::run_together) and [`run_packed`](Self::run_packed) whatever they are called with;
 /// - no method accesses a view's memory from the host after it has returned, and work that the device does later is ordered
 ///   before whatever it is asked for afterwards on the same memory, its release included.
 pub unsafe trait Backend: Send + Sync {
@@ -73,6 +74,16 @@ pub unsafe trait Backend: Send + Sync {
     /// [`Op::infer`] accepts the arguments and gives the dtypes and shapes of the outputs, and views are aliased only where that
     /// is allowed. [`run_checked`] makes sure of it.
     unsafe fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault>;
+
+    /// Runs operations whose first arguments are one view, and none of which reads or writes what another writes: what depends on that
+    /// argument alone may be computed once. By default one after the other. After a fault, outputs hold anything.
+    ///
+    /// # Safety
+    /// As of [`run`](Self::run), for each; and they are as said.
+    unsafe fn run_together(&self, calls: &mut [Call<'_, '_>]) -> Result<(), Fault> {
+        // SAFETY: this function's contract.
+        calls.iter_mut().try_for_each(|call| unsafe { self.run(call.op, call.args, call.outs) })
+    }
 
     /// Makes an operation ready to run again and again on operands of these dtypes and layouts, so that what
     /// [`run`](Self::run) finds out each time is found out once. `None`, the default, where that saves nothing or cannot be.
@@ -140,6 +151,16 @@ pub unsafe trait Backend: Send + Sync {
     fn extensions(&self) -> Extensions<'_> {
         Extensions::default()
     }
+}
+
+/// An operation and its operands, as [`Backend::run`] takes them: see [`Backend::run_together`].
+pub struct Call<'a, 'v> {
+    /// The operation.
+    pub op: &'a Op,
+    /// Its arguments.
+    pub args: &'a [View<'v>],
+    /// Where its results go.
+    pub outs: &'a mut [ViewMut<'v>],
 }
 
 /// An operation to make ready: see [`Backend::prepare`].

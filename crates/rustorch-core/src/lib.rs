@@ -41,7 +41,7 @@ mod shape;
 mod stream;
 mod view_op;
 
-pub use backend::{Backend, PrepareRequest, PreparedOp, copy_mismatch, run_checked};
+pub use backend::{Backend, Call, PrepareRequest, PreparedOp, copy_mismatch, run_checked};
 pub use buffer::{Buffer, HOST_ALIGN, View, ViewMut, bytes_reached};
 pub use cache::cache_dir;
 pub use capability::{DTypeSet, DeviceCapability};

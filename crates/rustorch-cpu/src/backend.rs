@@ -2,7 +2,7 @@
 
 use crate::{Isa, ThreadPool, kernels};
 use rustorch_core::{
-    Backend, Buffer, DType, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut,
+    Backend, Buffer, Call, DType, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut,
     copy_mismatch, run_checked,
 };
 
@@ -84,6 +84,14 @@ unsafe impl Backend for CpuBackend {
             op.name()
         );
         result
+    }
+
+    unsafe fn run_together(&self, calls: &mut [Call<'_, '_>]) -> Result<(), Fault> {
+        if kernels::run_together(&self.pool, calls)? {
+            return Ok(());
+        }
+        // SAFETY: this function's contract.
+        calls.iter_mut().try_for_each(|call| unsafe { Backend::run(self, call.op, call.args, call.outs) })
     }
 
     unsafe fn run_packed(&self, op: &Op, dtype: DType, args: &[*const u8], out: *mut u8, n: usize) -> bool {

@@ -40,6 +40,7 @@ mod softmax;
 mod sort;
 mod strided;
 
+pub(crate) use matmul::run_together;
 pub(crate) use pointwise::packed::run as run_packed;
 
 use crate::ThreadPool;

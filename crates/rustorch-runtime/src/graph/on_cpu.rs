@@ -7,8 +7,8 @@ use super::state_writes;
 use crate::executor::{FAST_PATH_ELEMENTS, FromOutput, HybridExecutor, Output};
 use crate::storage::{FreshMemory, Storage};
 use rustorch_core::{
-    Buffer, CopyOp, DType, Fault, Graph, GraphOperand, HOST_ALIGN, Layout, Node, Op, Overlap, Result, Source,
-    View, ViewMut, packed_bytes,
+    Buffer, Call, CopyOp, DType, Fault, Graph, GraphOperand, HOST_ALIGN, Layout, Node, Op, Overlap, Result,
+    Source, View, ViewMut, packed_bytes,
 };
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -36,6 +36,8 @@ struct Step {
     outs: SmallVec<[Slot; 1]>,
     /// How many elements there are, if the kernel for a few contiguous ones may compute them.
     packed: Option<usize>,
+    /// How many steps, from this one on, are [matmuls of one left operand](group_matmuls), which run together.
+    together: usize,
 }
 
 /// Elements of a place.
@@ -87,6 +89,7 @@ impl CpuProgram {
         for &i in &plan.staged {
             steps.push(Step::copy(compiler.slot(&whole(i))?, state_slot(i)));
         }
+        group_matmuls(&mut steps);
         let arena_bytes = plan.arena.checked_add(compiler.scratch)?;
         Some(CpuProgram { steps, plan, arena_bytes, spare: Mutex::default() })
     }
@@ -115,11 +118,16 @@ impl CpuProgram {
         }
         let memory = Memory { run, arena: arena.as_ref(), returned: &returned };
         let mut begun = 0;
-        let result = self.steps.iter().try_for_each(|step| {
-            begun += 1;
+        let mut result = Ok(());
+        while let Some(step) = self.steps.get(begun).filter(|_| result.is_ok()) {
+            let steps = &self.steps[begun..begun + step.together];
+            begun += steps.len();
             // SAFETY: the guards keep others out, and the steps are this program's in order.
-            unsafe { memory.run(step) }
-        });
+            result = match steps {
+                [step] => unsafe { memory.run(step) },
+                steps => unsafe { memory.run_together(steps) },
+            };
+        }
         if let Some(arena) = arena {
             let mut spare = spare();
             if spare.len() < MOST_SPARE {
@@ -190,7 +198,7 @@ impl Step {
             }
             _ => None,
         };
-        Step { op, draw, args, outs, packed }
+        Step { op, draw, args, outs, packed, together: 1 }
     }
 
     fn copy(from: Slot, to: Slot) -> Step {
@@ -200,6 +208,7 @@ impl Step {
             args: [from].into_iter().collect(),
             outs: [to].into_iter().collect(),
             packed: None,
+            together: 1,
         }
     }
 }
@@ -281,6 +290,49 @@ impl Compiler<'_> {
     }
 }
 
+/// Finds runs of matmuls of one left operand with block-quantized weights, none of which reads or writes what another writes.
+fn group_matmuls(steps: &mut [Step]) {
+    let is_matmul = |step: &Step| {
+        matches!(step.op, Op::MatMul(_))
+            && matches!(step.args[1].dtype, DType::Quant(_))
+            && !step.args.iter().any(|arg| arg.is_aliased)
+    };
+    let mut at = 0;
+    while at < steps.len() {
+        let mut end = at + 1;
+        let first = &steps[at];
+        let is_alike = |step: &Step| {
+            let (left, other) = (&first.args[0], &step.args[0]);
+            is_matmul(step) && left.layout == other.layout && left.place == other.place
+        };
+        if is_matmul(first) {
+            while end < steps.len()
+                && is_alike(&steps[end])
+                && steps[at..end].iter().all(|before| are_apart(before, &steps[end]))
+            {
+                end += 1;
+            }
+        }
+        steps[at].together = end - at;
+        at = end;
+    }
+}
+
+/// Whether neither of two steps reads or writes what the other writes.
+fn are_apart(one: &Step, other: &Step) -> bool {
+    let meet = |a: &Slot, b: &Slot| {
+        let in_one = match (a.place, b.place) {
+            (Place::Arena(_), Place::Arena(_)) => true,
+            (a, b) => a == b,
+        };
+        in_one && (a.dtype != b.dtype || a.layout.overlap(&b.layout) != Overlap::None)
+    };
+    let writes_into = |one: &Step, other: &Step| {
+        one.outs.iter().any(|out| other.args.iter().chain(&other.outs).any(|slot| meet(out, slot)))
+    };
+    !writes_into(one, other) && !writes_into(other, one)
+}
+
 /// The states that these steps write to where they are.
 fn states_written_by(steps: &[Step]) -> Vec<usize> {
     let places = steps.iter().flat_map(|step| &step.outs).map(|slot| slot.place);
@@ -329,7 +381,41 @@ impl Memory<'_> {
         if step.packed.is_some_and(|n| unsafe { self.run_packed(step, n) }) {
             return Ok(());
         }
-        // Those of inputs that do not start with their storage.
+        let moved = self.moved(step)?;
+        // SAFETY: this function's contract.
+        let (args, mut outs) = unsafe { (self.args(step, &moved), self.outs(step)) };
+        let redrawn;
+        let op = match step.draw {
+            Some(draw) => {
+                redrawn = step.op.with_philox_key(self.run.keys[draw]);
+                &redrawn
+            }
+            None => &step.op,
+        };
+        // SAFETY: the graph was verified: the operation accepts the arguments and gives these results.
+        unsafe { self.run.executor.cpu().backend.run(op, &args, &mut outs) }
+    }
+
+    /// Runs matmuls of one left operand.
+    ///
+    /// # Safety
+    /// As of [`run`](Self::run); the steps are those of a [group](group_matmuls).
+    unsafe fn run_together(&self, steps: &[Step]) -> Result<(), Fault> {
+        let moved = steps.iter().map(|step| self.moved(step)).collect::<Result<SmallVec<[_; 3]>, _>>()?;
+        let operands = steps.iter().zip(&moved).map(|(step, moved)| {
+            // SAFETY: this function's contract.
+            unsafe { (self.args(step, moved), self.outs(step)) }
+        });
+        let mut operands: SmallVec<[_; 3]> = operands.collect();
+        let calls = steps.iter().zip(&mut operands);
+        let calls = calls.map(|(step, (args, outs))| Call { op: &step.op, args, outs });
+        let mut calls: SmallVec<[Call<'_, '_>; 3]> = calls.collect();
+        // SAFETY: the graph was verified: the operations accept the arguments and give these results, and none of them meets another's.
+        unsafe { self.run.executor.cpu().backend.run_together(&mut calls) }
+    }
+
+    /// The layouts of arguments that are inputs which do not start with their storage.
+    fn moved(&self, step: &Step) -> Result<SmallVec<[Option<Layout>; 4]>> {
         let mut moved: SmallVec<[Option<Layout>; 4]> = SmallVec::new();
         for slot in &step.args {
             let base = |i: usize| self.run.inputs[i].layout.offset();
@@ -338,8 +424,15 @@ impl Memory<'_> {
                 _ => None,
             });
         }
-        let mut args: SmallVec<[View<'_>; 4]> = SmallVec::new();
-        for (slot, moved) in step.args.iter().zip(&moved) {
+        Ok(moved)
+    }
+
+    /// # Safety
+    /// As of [`run`](Self::run), while the views live.
+    #[inline]
+    unsafe fn args<'a>(&'a self, step: &'a Step, moved: &'a [Option<Layout>]) -> SmallVec<[View<'a>; 4]> {
+        let mut args = SmallVec::new();
+        for (slot, moved) in step.args.iter().zip(moved) {
             let (buffer, layout) = (self.buffer(slot), moved.as_ref().unwrap_or(&slot.layout));
             // SAFETY: the graph was verified: the layout stays inside its value, which lies in the buffer as planned (or inside the
             // input's storage, which was checked), its elements were written by an earlier step or before, with booleans apart, and
@@ -351,22 +444,19 @@ impl Memory<'_> {
                 }
             });
         }
+        args
+    }
+
+    /// # Safety
+    /// As of [`run`](Self::run), while the views live.
+    #[inline]
+    unsafe fn outs<'a>(&'a self, step: &'a Step) -> SmallVec<[ViewMut<'a>; 1]> {
         let outs = step.outs.iter().map(|slot| {
-            // SAFETY: as above; the plan gives memory to one value at a time, and destinations in states, which are exclusive, do
+            // SAFETY: as for arguments; the plan gives memory to one value at a time, and destinations in states, which are exclusive, do
             // not reach an element twice.
             unsafe { ViewMut::from_shared(self.buffer(slot), slot.dtype, &slot.layout) }
         });
-        let mut outs: SmallVec<[ViewMut<'_>; 1]> = outs.collect();
-        let redrawn;
-        let op = match step.draw {
-            Some(draw) => {
-                redrawn = step.op.with_philox_key(self.run.keys[draw]);
-                &redrawn
-            }
-            None => &step.op,
-        };
-        // SAFETY: the graph was verified: the operation accepts the arguments and gives these results.
-        unsafe { self.run.executor.cpu().backend.run(op, &args, &mut outs) }
+        outs.collect()
     }
 }
 

@@ -64,6 +64,11 @@ impl GemmArgs {
         matches!(self.batches[..], [[0, 0, 0]])
     }
 
+    /// Whether every row is multiplied with the same matrix.
+    pub(crate) fn has_one_right(&self) -> bool {
+        self.batches.iter().all(|batch| batch[1] == self.batches[0][1])
+    }
+
     /// How many batches there are.
     pub(crate) fn batches(&self) -> usize {
         self.batches.len()

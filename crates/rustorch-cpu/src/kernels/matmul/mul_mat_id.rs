@@ -3,7 +3,7 @@
 use super::dense;
 use super::gemm_args::{address, address_mut, weight_address};
 use super::rows::{GemmOutput, GroupedGemm, RowOffsets, StridedRows};
-use super::weight::{self, Activations, Kernels, Matrix, RowIds};
+use super::weight::{self, Activations, Kernels, Matrix, Product, RowIds};
 use crate::ThreadPool;
 use crate::kernels::pointwise::Pointwise;
 use rustorch_core::{DType, Error, Fault, Numerics, View, ViewMut};
@@ -40,7 +40,8 @@ pub(crate) fn run_mul_mat_id(
         let inner = (k, x.layout().strides()[2]);
         let rows = StridedRows::new(address::<f32>(x)?, offsets, choices.x_offsets.len(), inner);
         let activations = Activations::new(pool, kernels.activation_quant(), &rows);
-        weight::matmul(pool, &kernels, matrix, &gemms, &activations);
+        let product = Product { kernels: &kernels, w: matrix, gemms: &gemms, x: &activations };
+        weight::matmul(pool, &[product]);
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ mod dead;
 mod edit;
 mod fold;
 mod fuse_pointwise;
+mod group_matmuls;
 mod matmul_epilogue;
 mod merge;
 pub(super) mod reflect_pad;
@@ -29,12 +30,21 @@ pub enum Pass {
     /// Pointwise operations, each of which reads what the one before returns, become one that reads and writes memory once. Not of 16-bit
     /// floats, which would be rounded once less.
     FusePointwise,
+    /// Matmuls with block-quantized weights that have one left operand follow one another, so that a device rounds it once.
+    GroupMatMuls,
 }
 
 impl Pass {
     /// All of them, in the order in which they help each other.
-    pub const ALL: &[Pass] =
-        &[Pass::Dead, Pass::Fold, Pass::Merge, Pass::MatMulEpilogue, Pass::AddRmsNorm, Pass::FusePointwise];
+    pub const ALL: &[Pass] = &[
+        Pass::Dead,
+        Pass::Fold,
+        Pass::Merge,
+        Pass::MatMulEpilogue,
+        Pass::AddRmsNorm,
+        Pass::FusePointwise,
+        Pass::GroupMatMuls,
+    ];
 
     /// The name, as options give it.
     pub const fn name(self) -> &'static str {
@@ -45,6 +55,7 @@ impl Pass {
             Pass::MatMulEpilogue => "matmul_epilogue",
             Pass::AddRmsNorm => "add_rms_norm",
             Pass::FusePointwise => "fuse_pointwise",
+            Pass::GroupMatMuls => "group_matmuls",
         }
     }
 
@@ -57,6 +68,7 @@ impl Pass {
             Pass::MatMulEpilogue => matmul_epilogue::run(captured, executor),
             Pass::AddRmsNorm => add_rms_norm::run(captured, executor),
             Pass::FusePointwise => fuse_pointwise::run(captured, executor)?,
+            Pass::GroupMatMuls => group_matmuls::run(captured),
         }
         if cfg!(debug_assertions) {
             captured.graph.verify()?;

@@ -157,6 +157,11 @@ impl Activations {
         Activations { activation_quant, k, parts: all }
     }
 
+    /// What they are rounded to.
+    pub(crate) fn activation_quant(&self) -> ActivationQuant {
+        self.activation_quant
+    }
+
     /// Row `i`.
     #[inline]
     pub(crate) fn row(&self, i: usize) -> Row<'_> {

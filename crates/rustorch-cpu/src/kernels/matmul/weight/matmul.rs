@@ -5,7 +5,7 @@ use super::chunk::{CHUNK, Chunk};
 use super::{Acc, Kernels, Matrix, PanelsFn, ROWS, RowIds};
 use crate::ThreadPool;
 use crate::kernels::matmul::rows::{GroupedGemm, with_bias};
-use crate::kernels::matmul::tasks::Tasks;
+use crate::kernels::matmul::tasks::{Task, Tasks};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ops::Range;
@@ -18,39 +18,100 @@ const MANY: usize = 6;
 /// Bytes of weights that are asked for before they are read.
 const AHEAD: usize = 12 << 10;
 
-/// Runs GEMMs of activations with matrices of a block type.
+/// GEMMs of activations with matrices of one size and block type.
+pub(crate) struct Product<'a> {
+    /// The kernels of the block type.
+    pub(crate) kernels: &'a Kernels,
+    /// The size of each matrix.
+    pub(crate) w: Matrix,
+    /// The matrices, and the rows that each is multiplied with.
+    pub(crate) gemms: &'a [GroupedGemm<'a, RowIds<'a>, f32>],
+    /// The rows.
+    pub(crate) x: &'a Activations,
+}
+
+impl Product<'_> {
+    /// Whether so many rows are multiplied as panels, with kernels for them.
+    fn panels_kernel(&self, rows: RowIds<'_>) -> Option<PanelsFn> {
+        self.kernels.panels.filter(|_| rows.len() >= MANY)
+    }
+
+    fn tasks(&self, threads: usize) -> Tasks {
+        let w = self.w;
+        let rows = self.gemms.iter().map(|gemm| gemm.x.len());
+        Tasks::new(threads, w.n, rows, (TILE, 2 * LANES), |m| {
+            // Reading weights from memory, or multiplying: whichever takes longer, in nanoseconds for a row.
+            (w.row_bytes as f64 / 30.0).max((m * w.k) as f64 / 100.0)
+        })
+    }
+}
+
+/// Panels of rows, for all products that want the same.
+struct SharedPanels<'a> {
+    x: &'a Activations,
+    rows: RowIds<'a>,
+    group: usize,
+    panels: Panels,
+}
+
+impl SharedPanels<'_> {
+    fn serve(&self, x: &Activations, rows: RowIds<'_>, group: usize) -> bool {
+        // Experts' rows are their own.
+        let is_same = matches!((self.rows, rows), (RowIds::All(ours), RowIds::All(others)) if ours == others);
+        is_same && std::ptr::eq(self.x, x) && self.group == group
+    }
+}
+
+/// What of a product's work is found out before threads share it.
+struct Part {
+    /// Tasks of the products before it.
+    before: usize,
+    tasks: Tasks,
+    /// By GEMM: which of the panels it takes, if it takes some.
+    panels: SmallVec<[Option<usize>; 1]>,
+}
+
+/// Runs products, whose tasks are shared by the threads as if they were one.
 ///
 /// # Safety
-/// Every matrix has `w.n` rows of `w.k` values in blocks of the kernels' type; `x` has the rows that the GEMMs name, `k` values
+/// Every matrix of a product has `w.n` rows of `w.k` values in blocks of the kernels' type; `x` has the rows that the GEMMs name, `k` values
 /// each, rounded to the kernels' activation type; the outputs have a row for each of them, `n` columns each, and nobody else uses
 /// them.
-pub(crate) unsafe fn matmul(
-    pool: &ThreadPool,
-    kernels: &Kernels,
-    w: Matrix,
-    gemms: &[GroupedGemm<'_, RowIds<'_>, f32>],
-    x: &Activations,
-) {
-    let many_rows = |rows: RowIds<'_>| rows.len() >= MANY && kernels.panels.is_some();
-    let panels = |rows| many_rows(rows).then(|| x.panels(pool, rows, kernels.group));
-    let panels: SmallVec<[Option<Panels>; 1]> = gemms.iter().map(|gemm| panels(gemm.x)).collect();
-    let rows = gemms.iter().map(|gemm| gemm.x.len());
-    let tasks = Tasks::new(pool.threads(), w.n, rows, (TILE, 2 * LANES), |m| {
-        // Reading weights from memory, or multiplying: whichever takes longer, in nanoseconds for a row.
-        (w.row_bytes as f64 / 30.0).max((m * w.k) as f64 / 100.0)
-    });
-    pool.run(tasks.len(), |i| {
-        let task = tasks.get(i);
-        let (gemm, panels) = (&gemms[task.gemm], &panels[task.gemm]);
-        let (columns, rows) = (task.columns, task.rows);
+pub(crate) unsafe fn matmul(pool: &ThreadPool, products: &[Product<'_>]) {
+    let mut made: SmallVec<[SharedPanels<'_>; 1]> = SmallVec::new();
+    let mut parts: SmallVec<[Part; 3]> = SmallVec::new();
+    let mut all = 0;
+    for product in products {
+        let (x, group) = (product.x, product.kernels.group);
+        let mut part = Part { before: all, tasks: product.tasks(pool.threads()), panels: SmallVec::new() };
+        all += part.tasks.len();
+        for rows in product.gemms.iter().map(|gemm| gemm.x) {
+            if product.panels_kernel(rows).is_none() {
+                part.panels.push(None);
+                continue;
+            }
+            let known = made.iter().position(|panels| panels.serve(x, rows, group));
+            part.panels.push(known.or(Some(made.len())));
+            if known.is_none() {
+                made.push(SharedPanels { x, rows, group, panels: x.panels(pool, rows, group) });
+            }
+        }
+        parts.push(part);
+    }
+    pool.run(all, |i| {
+        let at = parts.partition_point(|part| part.before <= i) - 1;
+        let (product, part) = (&products[at], &parts[at]);
+        let Task { gemm: at, columns, rows, .. } = part.tasks.get(i - part.before);
+        let gemm = &product.gemms[at];
         // SAFETY: this function's contract; tasks are disjoint in results, and these are stored when the function comes.
         unsafe {
-            match (kernels.panels, panels) {
+            match (product.panels_kernel(gemm.x), part.panels[at]) {
                 (Some(kernel), Some(panels)) => {
-                    let (first, last) = (rows.start / LANES, rows.end.div_ceil(LANES));
-                    many((kernels, kernel), w, gemm, columns.clone(), panels, first..last);
+                    let panels = &made[panels].panels;
+                    let range = rows.start / LANES..rows.end.div_ceil(LANES);
+                    many((product.kernels, kernel), product.w, gemm, columns.clone(), panels, range);
                 }
-                _ => few(kernels, w, gemm, (columns.clone(), rows.clone()), x),
+                _ => few(product, gemm, columns.clone(), rows.clone()),
             }
             gemm.out.activate(rows, columns);
         }
@@ -62,11 +123,10 @@ pub(crate) unsafe fn matmul(
 /// # Safety
 /// As [`matmul`].
 unsafe fn few(
-    kernels: &Kernels,
-    w: Matrix,
+    &Product { kernels, w, x, .. }: &Product<'_>,
     gemm: &GroupedGemm<'_, RowIds<'_>, f32>,
-    (columns, rows): (Range<usize>, Range<usize>),
-    x: &Activations,
+    columns: Range<usize>,
+    rows: Range<usize>,
 ) {
     let mut sums = [0.0; ROWS];
     for j in columns.clone().step_by(ROWS) {

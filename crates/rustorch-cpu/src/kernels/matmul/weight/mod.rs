@@ -29,7 +29,7 @@ pub(crate) use activation::Activations;
 pub(crate) use arch::Vectored;
 #[cfg(target_arch = "aarch64")]
 use arm as arch;
-pub(crate) use matmul::matmul;
+pub(crate) use matmul::{Product, matmul};
 #[cfg(target_arch = "x86_64")]
 use x86 as arch;
 
