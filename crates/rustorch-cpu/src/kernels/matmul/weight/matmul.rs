@@ -181,8 +181,8 @@ unsafe fn many(
         for p in range.clone().step_by(2) {
             let pair = 2.min(range.end - p);
             // For each four columns, the sums of both panels.
-            sums.clear();
             sums.resize(TILE / ROWS * 2 * kernels.accs, [[0.0; LANES]; ROWS]);
+            sums.as_flattened_mut().as_flattened_mut().fill(0.0);
             for c in 0..chunks {
                 let n32 = (w.k - c * CHUNK).min(CHUNK) / 32;
                 let x =
@@ -202,18 +202,46 @@ unsafe fn many(
                 // SAFETY: this function's contract.
                 unsafe { (kernels.finish)(sums, results) };
             }
-            for lane in 0..pair * LANES {
-                let i = p * LANES + lane;
-                if i == gemm.x.len() {
-                    break;
+            for half in 0..pair {
+                let mut rows = [[0.0; TILE]; LANES];
+                for (quad, results) in results.iter().enumerate() {
+                    transpose(&results[half], quad, &mut rows);
                 }
-                let row: [f32; TILE] =
-                    std::array::from_fn(|r| results[r / ROWS][lane / LANES][r % ROWS][lane % LANES]);
-                // SAFETY: this function's contract.
-                unsafe { gemm.out.store(i, j, &row[..n], with_bias) };
+                for (i, row) in ((p + half) * LANES..gemm.x.len()).zip(&rows) {
+                    // SAFETY: this function's contract.
+                    unsafe { gemm.out.store(i, j, &row[..n], with_bias) };
+                }
             }
         }
     }
     SCRATCH.set(scratch);
     SUMS.set(sums);
+}
+
+/// Writes the results of four rows of the weight to their columns. In registers: a vector that is read from memory which single numbers were
+/// just written to waits until they are there.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn transpose(results: &Acc, quad: usize, rows: &mut [[f32; TILE]; LANES]) {
+    use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
+    for (lanes, rows) in rows.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        // SAFETY: every such CPU has SSE; a quad begins at one of the columns 0, 4, 8 and 12 of 16, as four lanes do.
+        unsafe {
+            let [mut a, mut b, mut c, mut d] =
+                results.each_ref().map(|r| _mm_loadu_ps(r.as_ptr().add(4 * lanes)));
+            _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
+            for (row, v) in rows.iter_mut().zip([a, b, c, d]) {
+                _mm_storeu_ps(row.as_chunks_mut::<ROWS>().0[quad].as_mut_ptr(), v);
+            }
+        }
+    }
+}
+
+/// Writes the results of four rows of the weight to their columns.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn transpose(results: &Acc, quad: usize, rows: &mut [[f32; TILE]; LANES]) {
+    for (lane, row) in rows.iter_mut().enumerate() {
+        row.as_chunks_mut::<ROWS>().0[quad] = std::array::from_fn(|r| results[r][lane]);
+    }
 }
