@@ -34,8 +34,10 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
             (rows_avx512::<W>, Some(panels_avx512_lanes::<W>))
         }
         Isa::Avx512 => (rows_avx512::<W>, Some(panels_avx512::<W>)),
-        Isa::Avx2 if const { portable_lanes::is::<W>() } => (rows_avx2::<W>, Some(panels_avx2_lanes::<W>)),
-        Isa::Avx2 => (rows_avx2::<W>, Some(panels_avx2::<W>)),
+        Isa::Avx2 | Isa::AvxVnni if const { portable_lanes::is::<W>() } => {
+            (rows_avx2::<W>, Some(panels_avx2_lanes::<W>))
+        }
+        Isa::Avx2 | Isa::AvxVnni => (rows_avx2::<W>, Some(panels_avx2::<W>)),
         _ => return Kernels::portable::<W>(),
     };
     Kernels { rows, panels, unpack: unpack_avx2::<W>, finish: finish::<W>(isa), ..Kernels::portable::<W>() }
@@ -45,11 +47,11 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
 pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
     let panels: Option<super::PanelsFn> = match isa {
         // A panel has no room for the sums of a second plane.
-        Isa::Avx512 | Isa::Avx2 if const { W::PLANES > 1 } => None,
+        Isa::Avx512 | Isa::AvxVnni | Isa::Avx2 if const { W::PLANES > 1 } => None,
         Isa::Avx512 if const { portable_lanes::is::<W>() } => Some(panels_avx512_lanes::<W>),
         Isa::Avx512 => Some(panels_avx512::<W>),
-        Isa::Avx2 if const { portable_lanes::is::<W>() } => Some(panels_avx2_lanes::<W>),
-        Isa::Avx2 => Some(panels_avx2::<W>),
+        Isa::Avx2 | Isa::AvxVnni if const { portable_lanes::is::<W>() } => Some(panels_avx2_lanes::<W>),
+        Isa::Avx2 | Isa::AvxVnni => Some(panels_avx2::<W>),
         _ => return Kernels::portable::<W>(),
     };
     let rows: super::RowsFn =
@@ -61,7 +63,7 @@ pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
 fn finish<W: Weight>(isa: Isa) -> super::FinishFn {
     match isa {
         Isa::Avx512 if const { portable_lanes::is::<W>() } => finish_avx512_lanes::<W>,
-        Isa::Avx2 if const { portable_lanes::is::<W>() } => finish_avx2_lanes::<W>,
+        Isa::Avx2 | Isa::AvxVnni if const { portable_lanes::is::<W>() } => finish_avx2_lanes::<W>,
         _ => Kernels::portable::<W>().finish,
     }
 }
