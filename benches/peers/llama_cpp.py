@@ -8,7 +8,7 @@ llama.cpp runs twice, as it is by default and with `--repack 0`; of each test th
 one right after the other, and the ratio is taken round by round. Speed does not depend on the values of the weights, so random ones serve.
 
 `--isa avx2` has our program do without AVX-512; the llama-bench beside it is one built without (`-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON
--DGGML_F16C=ON -DGGML_BMI2=ON`).
+-DGGML_F16C=ON -DGGML_BMI2=ON`). `--isa avxvnni` adds AVX-VNNI, where the CPU has it; beside it, the same with `-DGGML_AVX_VNNI=ON`.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def main():
     parser.add_argument("models", nargs="+")
     parser.add_argument("--llama-bench", required=True, help="llama.cpp's program")
     parser.add_argument("--rustorch", default=os.path.join(os.path.dirname(__file__), "../../target/release/rustorch-cli"))
-    parser.add_argument("--isa", choices=["portable", "avx2"], help="an instruction set below the best of this CPU, for our program")
+    parser.add_argument("--isa", choices=["portable", "avx2", "avxvnni"], help="an instruction set below the best of this CPU, for our program")
     parser.add_argument("--numerics", choices=["ggml", "fast", "f32"], default="ggml", help="how our program rounds")
     parser.add_argument("--depth", type=int, default=0, help="tokens of context before each test")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, os.cpu_count() or 1])

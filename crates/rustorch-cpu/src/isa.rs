@@ -4,13 +4,16 @@ use std::sync::OnceLock;
 
 /// An instruction set that kernels are written for.
 ///
-/// Those of one architecture stand from the least to the most able, and each implies all of them below it.
+/// Those of one architecture stand from the least to the most able, and each implies all of them below it, with one exception: CPUs with
+/// AVX-512 may lack [`AvxVnni`](Isa::AvxVnni).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
     /// Whatever the compiler assumes for the target (SSE2 on x86-64).
     Portable,
     /// x86-64: AVX2, FMA and F16C, which is x86-64-v3.
     Avx2,
+    /// x86-64: that with AVX-VNNI, dot products of 8 and 16 bits in 256-bit registers: Intel desktops since 2021, AMD since Zen 5.
+    AvxVnni,
     /// x86-64: AVX-512 F, BW, DQ, VL with VNNI: servers since 2019, AMD since Zen 4.
     Avx512,
     /// 64-bit Arm: NEON, which every such CPU has.
@@ -23,7 +26,7 @@ pub enum Isa {
 
 /// The instruction sets of this architecture, ascending, by their names in `RUSTORCH_ISA`.
 const LEVELS: &[(&str, Isa)] = if cfg!(target_arch = "x86_64") {
-    &[("portable", Isa::Portable), ("avx2", Isa::Avx2), ("avx512", Isa::Avx512)]
+    &[("portable", Isa::Portable), ("avx2", Isa::Avx2), ("avxvnni", Isa::AvxVnni), ("avx512", Isa::Avx512)]
 } else if cfg!(target_arch = "aarch64") {
     &[
         ("portable", Isa::Portable),
@@ -36,43 +39,53 @@ const LEVELS: &[(&str, Isa)] = if cfg!(target_arch = "x86_64") {
 };
 
 impl Isa {
-    /// The best of this CPU, found once. `RUSTORCH_ISA=portable|avx2|neon|dotprod` lowers it, for testing; names of other
-    /// architectures are ignored.
+    /// The best of this CPU, found once. `RUSTORCH_ISA=portable|avx2|avxvnni|neon|dotprod` lowers it, for testing: to the best one that
+    /// the CPU has up to the named one. Names of other architectures are ignored.
     pub fn detect() -> Isa {
         static ISA: OnceLock<Isa> = OnceLock::new();
         *ISA.get_or_init(|| {
-            let best = probe();
             let wanted = std::env::var("RUSTORCH_ISA").unwrap_or_default();
-            LEVELS.iter().find(|(name, _)| *name == wanted).map_or(best, |&(_, isa)| best.min(isa))
+            let named = LEVELS.iter().position(|(name, _)| *name == wanted);
+            let up_to = &LEVELS[..named.map_or(LEVELS.len(), |at| at + 1)];
+            up_to.iter().rev().map(|&(_, isa)| isa).find(|&isa| has(isa)).unwrap_or(Isa::Portable)
         })
     }
 }
 
+/// Whether this CPU has an instruction set.
 #[cfg(target_arch = "x86_64")]
-fn probe() -> Isa {
+fn has(isa: Isa) -> bool {
     use std::arch::is_x86_feature_detected as has;
     let avx2 = has!("avx2") && has!("fma") && has!("f16c") && has!("bmi2");
-    let avx512 =
-        has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") && has!("avx512vnni");
-    match (avx2, avx512) {
-        (true, true) => Isa::Avx512,
-        (true, false) => Isa::Avx2,
-        _ => Isa::Portable,
+    match isa {
+        Isa::Portable => true,
+        Isa::Avx2 => avx2,
+        Isa::AvxVnni => avx2 && has!("avxvnni"),
+        Isa::Avx512 => {
+            avx2 && has!("avx512f")
+                && has!("avx512bw")
+                && has!("avx512dq")
+                && has!("avx512vl")
+                && has!("avx512vnni")
+        }
+        Isa::Neon | Isa::NeonDotprod | Isa::NeonI8mm => false,
     }
 }
 
+/// Whether this CPU has an instruction set.
 #[cfg(target_arch = "aarch64")]
-fn probe() -> Isa {
+fn has(isa: Isa) -> bool {
     use std::arch::is_aarch64_feature_detected as has;
-    match (has!("neon"), has!("dotprod"), has!("i8mm")) {
-        (true, true, true) => Isa::NeonI8mm,
-        (true, true, false) => Isa::NeonDotprod,
-        (true, false, _) => Isa::Neon,
-        (false, ..) => Isa::Portable,
+    match isa {
+        Isa::Portable => true,
+        Isa::Neon => has!("neon"),
+        Isa::NeonDotprod => has!("neon") && has!("dotprod"),
+        Isa::NeonI8mm => has!("neon") && has!("dotprod") && has!("i8mm"),
+        Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 => false,
     }
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn probe() -> Isa {
-    Isa::Portable
+fn has(isa: Isa) -> bool {
+    isa == Isa::Portable
 }

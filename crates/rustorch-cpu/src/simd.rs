@@ -134,7 +134,7 @@ pub(crate) fn run<T: Task>(task: T) -> T::Output {
         Isa::Avx512 => unsafe { x86::avx512(task) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: detection found these features.
-        Isa::Avx2 => unsafe { x86::avx2(task) },
+        Isa::Avx2 | Isa::AvxVnni => unsafe { x86::avx2(task) },
         #[cfg(target_arch = "aarch64")]
         Isa::Neon | Isa::NeonDotprod | Isa::NeonI8mm => neon(task),
         _ => portable(task),

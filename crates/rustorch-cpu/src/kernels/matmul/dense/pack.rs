@@ -17,7 +17,7 @@ pub(crate) unsafe fn pack_columns<A: Arithmetic>(
     out: *mut A::E,
 ) {
     #[cfg(target_arch = "x86_64")]
-    if k_stride == 1 && size_of::<A::E>() == 4 && matches!(isa, Isa::Avx2 | Isa::Avx512) {
+    if k_stride == 1 && size_of::<A::E>() == 4 && matches!(isa, Isa::Avx2 | Isa::AvxVnni | Isa::Avx512) {
         // SAFETY: this function's contract.
         if unsafe { transpose_columns::<A>(w, (k, n), n_stride, columns, out) } {
             return;

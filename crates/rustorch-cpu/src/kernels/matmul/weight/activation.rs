@@ -131,7 +131,7 @@ impl Activations {
         );
         let round = match Isa::detect() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 => round_avx2,
+            Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 => round_avx2,
             _ => round_row as unsafe fn(ActivationQuant, &[f32], RowMut<'_>),
         };
         let blocks = k / activation_quant.block();

@@ -84,7 +84,7 @@ macro_rules! by_hand {
         )?
         match $isa {
             Isa::Avx512 => Some(&AVX512),
-            $(Isa::Avx2 => avx2::<$v256>(&AVX2),)?
+            $(Isa::Avx2 | Isa::AvxVnni => avx2::<$v256>(&AVX2),)?
             _ => None,
         }
     }};

@@ -1,7 +1,104 @@
-//! Products of pairs of 16-bit integers.
+//! Dot products of integers, which are added to sums of 32 bits.
 
 use std::arch::asm;
-use std::arch::x86_64::__m512i;
+use std::arch::x86_64::*;
+
+/// The dot products of an instruction set in 256-bit registers.
+pub(super) trait Dots {
+    /// Whether [`quads`](Self::quads) is one instruction, exact for all bytes.
+    const VNNI: bool;
+
+    /// `acc` plus the sums of four products of unsigned and signed bytes each. Without VNNI, sums of two products have to fit into 16 bits.
+    ///
+    /// # Safety
+    /// The CPU has AVX2 and what the type names.
+    unsafe fn quads(acc: __m256i, unsigned: __m256i, signed: __m256i) -> __m256i;
+
+    /// `acc` plus the sums of two products of 16-bit integers each.
+    ///
+    /// # Safety
+    /// The CPU has AVX2 and what the type names.
+    unsafe fn pairs(acc: __m256i, a: __m256i, b: __m256i) -> __m256i;
+}
+
+/// AVX2.
+pub(super) struct Avx2;
+
+impl Dots for Avx2 {
+    const VNNI: bool = false;
+
+    #[inline(always)]
+    unsafe fn quads(acc: __m256i, unsigned: __m256i, signed: __m256i) -> __m256i {
+        // SAFETY: this function's contract.
+        unsafe { Self::pairs(acc, _mm256_maddubs_epi16(unsigned, signed), _mm256_set1_epi16(1)) }
+    }
+
+    #[inline(always)]
+    unsafe fn pairs(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: this function's contract.
+        unsafe { _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)) }
+    }
+}
+
+/// AVX-VNNI.
+pub(super) struct AvxVnni;
+
+impl Dots for AvxVnni {
+    const VNNI: bool = true;
+
+    #[inline(always)]
+    unsafe fn quads(acc: __m256i, unsigned: __m256i, signed: __m256i) -> __m256i {
+        // SAFETY: this function's contract.
+        unsafe { _mm256_dpbusd_avx_epi32(acc, unsigned, signed) }
+    }
+
+    #[inline(always)]
+    unsafe fn pairs(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: this function's contract.
+        unsafe { _mm256_dpwssd_avx_epi32(acc, a, b) }
+    }
+}
+
+/// AVX-512 VL and VNNI.
+pub(super) struct Avx512;
+
+impl Dots for Avx512 {
+    const VNNI: bool = true;
+
+    #[inline(always)]
+    unsafe fn quads(acc: __m256i, unsigned: __m256i, signed: __m256i) -> __m256i {
+        // SAFETY: this function's contract.
+        unsafe { _mm256_dpbusd_epi32(acc, unsigned, signed) }
+    }
+
+    #[inline(always)]
+    unsafe fn pairs(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: this function's contract.
+        unsafe { _mm256_dpwssd_epi32(acc, a, b) }
+    }
+}
+
+/// The low words of two vectors of 32-bit integers, those of `low` before those of `high`. LLVM would make three shuffles of intrinsics, and
+/// compute many vectors before it merges two of them, for which registers do not suffice.
+///
+/// # Safety
+/// The CPU has AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn merge_words(low: __m256i, high: __m256i) -> __m256i {
+    let mut both = high;
+    // SAFETY: the instructions, which this function's contract says the CPU has, change nothing but the register that is named.
+    unsafe {
+        asm!(
+            "vpslldq {both}, {both}, 2",
+            "vpblendw {both}, {low}, {both}, 0xaa",
+            both = inout(ymm_reg) both,
+            low = in(ymm_reg) low,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    both
+}
 
 /// `acc` plus the sums of the products of pairs: `_mm512_dpwssd_epi32`, which LLVM would take apart into a product and an addition
 /// where it believes that its result is waited for. Kernels whose rate is that of these instructions lose a third by that.

@@ -1,6 +1,7 @@
 //! One row of activations times four rows, with eight sums for each result.
 
 use super::codes::Vectored;
+use super::dot::Dots;
 use super::row;
 use crate::kernels::matmul::weight::activation::Row;
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, scale_codes, unpack_scales};
@@ -62,7 +63,7 @@ pub(super) unsafe fn finish<W: Weight>(acc: [__m256; ROWS], min: __m128, out: &m
 /// # Safety
 /// As [`row::rows`].
 #[inline(always)]
-pub(super) unsafe fn blocks<W: Vectored, const VNNI: bool>(
+pub(super) unsafe fn blocks<W: Vectored, D: Dots>(
     w: [*const W; ROWS],
     n: usize,
     x: &Row<'_>,
@@ -82,16 +83,16 @@ pub(super) unsafe fn blocks<W: Vectored, const VNNI: bool>(
             let d = splat4(_mm_mul_ps(dw, _mm_set1_ps(*x.d.as_ptr().add(b))));
             // What the offset adds to each lane, to be taken back.
             let mut back = _mm256_setzero_si256();
-            if W::OFFSET != 0 && VNNI {
-                back = _mm256_sub_epi32(back, _mm256_dpbusd_epi32(back, offset, q));
+            if W::OFFSET != 0 && D::VNNI {
+                back = _mm256_sub_epi32(back, D::quads(back, offset, q));
             } else if W::OFFSET != 0 && !wide::<W>() {
                 let pairs = _mm256_maddubs_epi16(offset, q);
                 back = _mm256_madd_epi16(pairs, _mm256_set1_epi16(-1));
             }
             for r in 0..ROWS {
                 let codes = w[r].codes(0);
-                let t = if VNNI {
-                    _mm256_dpbusd_epi32(back, codes, q)
+                let t = if D::VNNI {
+                    D::quads(back, codes, q)
                 } else {
                     _mm256_add_epi32(back, row::code_products::<W>(codes, q))
                 };

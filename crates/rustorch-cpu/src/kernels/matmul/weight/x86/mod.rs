@@ -34,6 +34,10 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
             (rows_avx512::<W>, Some(panels_avx512_lanes::<W>))
         }
         Isa::Avx512 => (rows_avx512::<W>, Some(panels_avx512::<W>)),
+        Isa::AvxVnni if const { portable_lanes::is::<W>() } => {
+            (rows_avxvnni::<W>, Some(panels_avxvnni_lanes::<W>))
+        }
+        Isa::AvxVnni => (rows_avxvnni::<W>, Some(panels_avxvnni::<W>)),
         Isa::Avx2 if const { portable_lanes::is::<W>() } => (rows_avx2::<W>, Some(panels_avx2_lanes::<W>)),
         Isa::Avx2 => (rows_avx2::<W>, Some(panels_avx2::<W>)),
         _ => return Kernels::portable::<W>(),
@@ -45,9 +49,11 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
 pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
     let panels: Option<super::PanelsFn> = match isa {
         // A panel has no room for the sums of a second plane.
-        Isa::Avx512 | Isa::Avx2 if const { W::PLANES > 1 } => None,
+        Isa::Avx512 | Isa::AvxVnni | Isa::Avx2 if const { W::PLANES > 1 } => None,
         Isa::Avx512 if const { portable_lanes::is::<W>() } => Some(panels_avx512_lanes::<W>),
         Isa::Avx512 => Some(panels_avx512::<W>),
+        Isa::AvxVnni if const { portable_lanes::is::<W>() } => Some(panels_avxvnni_lanes::<W>),
+        Isa::AvxVnni => Some(panels_avxvnni::<W>),
         Isa::Avx2 if const { portable_lanes::is::<W>() } => Some(panels_avx2_lanes::<W>),
         Isa::Avx2 => Some(panels_avx2::<W>),
         _ => return Kernels::portable::<W>(),
@@ -61,7 +67,7 @@ pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
 fn finish<W: Weight>(isa: Isa) -> super::FinishFn {
     match isa {
         Isa::Avx512 if const { portable_lanes::is::<W>() } => finish_avx512_lanes::<W>,
-        Isa::Avx2 if const { portable_lanes::is::<W>() } => finish_avx2_lanes::<W>,
+        Isa::Avx2 | Isa::AvxVnni if const { portable_lanes::is::<W>() } => finish_avx2_lanes::<W>,
         _ => Kernels::portable::<W>().finish,
     }
 }
@@ -79,11 +85,14 @@ macro_rules! wrappers {
 }
 
 wrappers! {
-    "avx2,fma,f16c,bmi2": rows_avx2<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = row::rows::<W>;
+    "avx2,fma,f16c,bmi2": rows_avx2<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = row::rows::<W, dot::Avx2>;
+    "avxvnni,avx2,fma,f16c,bmi2": rows_avxvnni<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = row::rows::<W, dot::AvxVnni>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": rows_avx512<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = row512::rows::<W>;
     "avx2,fma,f16c,bmi2": unpack_avx2<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = codes::unpack_row::<W>;
-    "avx2,fma,f16c,bmi2": panels_avx2<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256::panels::<W>;
-    "avx2,fma,f16c,bmi2": panels_avx2_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256_lanes::panels::<W>;
+    "avx2,fma,f16c,bmi2": panels_avx2<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256::panels::<W, dot::Avx2>;
+    "avxvnni,avx2,fma,f16c,bmi2": panels_avxvnni<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256::panels::<W, dot::AvxVnni>;
+    "avx2,fma,f16c,bmi2": panels_avx2_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256_lanes::panels::<W, dot::Avx2>;
+    "avxvnni,avx2,fma,f16c,bmi2": panels_avxvnni_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256_lanes::panels::<W, dot::AvxVnni>;
     "avx2,fma,f16c,bmi2": finish_avx2_lanes<W: Weight>(acc: &[Acc], out: &mut Acc) = panel256_lanes::finish::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512::panels::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512_lanes::panels::<W>;

@@ -1,8 +1,9 @@
 //! Four unpacked chunks times a panel, sixteen rows of activations in two registers: the AVX2 form of `panel512`.
 //!
-//! Codes that use all eight bits are multiplied with their sign, since pairs of products with 255 would leave 16 bits;
+//! Without VNNI, codes that use all eight bits are multiplied with their sign, since pairs of products with 255 would leave 16 bits;
 //! so for those types no offset is taken back.
 
+use super::dot::Dots;
 use crate::kernels::matmul::weight::activation::{LANES, PanelChunk};
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk};
 use crate::kernels::matmul::weight::types::{Kind, Weight};
@@ -19,13 +20,18 @@ pub(super) type Tile<T> = [[T; HALVES]; ROWS];
 /// Four chunks times panels; continues the sums in `acc`.
 ///
 /// # Safety
-/// The CPU has AVX2 and FMA. Pointers are valid, the chunks are those of `W`.
+/// The CPU has AVX2 and FMA, and what `D` names. Pointers are valid, the chunks are those of `W`.
 #[inline(always)]
-pub(super) unsafe fn panels<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) {
+pub(super) unsafe fn panels<W: Weight, D: Dots>(
+    w: *const Chunk,
+    x: &[*const PanelChunk],
+    n32: usize,
+    acc: *mut Acc,
+) {
     let mut p = 0;
     while p < x.len() {
         // SAFETY: this function's contract.
-        unsafe { tile::<W>(w, &*x[p], n32, acc.add(p * accs::<W>())) };
+        unsafe { tile::<W, D>(w, &*x[p], n32, acc.add(p * accs::<W>())) };
         p += 1;
     }
 }
@@ -54,7 +60,7 @@ pub(super) unsafe fn ints<T>(row: &[T; LANES], half: usize) -> __m256i {
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn tile<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, accs: *mut Acc) {
+unsafe fn tile<W: Weight, D: Dots>(w: *const Chunk, x: &PanelChunk, n32: usize, accs: *mut Acc) {
     // SAFETY: this function's contract.
     unsafe {
         let out = &mut *accs;
@@ -65,10 +71,10 @@ unsafe fn tile<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, accs: *mu
             }
         }
         match W::KIND {
-            Kind::Blocks => blocks::<W>(w, x, n32, &mut acc),
-            Kind::Integer => integer::<W>(w, x, &mut acc, accs),
+            Kind::Blocks => blocks::<W, D>(w, x, n32, &mut acc),
+            Kind::Integer => integer::<W, D>(w, x, &mut acc, accs),
             Kind::LaneBlocks | Kind::Lanes => unreachable!("these kinds have kernels of their own"),
-            Kind::Groups => groups::<W>(w, x, n32, &mut acc),
+            Kind::Groups => groups::<W, D>(w, x, n32, &mut acc),
         }
         for r in 0..ROWS {
             for h in 0..HALVES {
@@ -81,11 +87,11 @@ unsafe fn tile<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, accs: *mu
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn blocks<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, acc: &mut Tile<__m256>) {
+unsafe fn blocks<W: Weight, D: Dots>(w: *const Chunk, x: &PanelChunk, n32: usize, acc: &mut Tile<__m256>) {
     // SAFETY: this function's contract.
     unsafe {
         for g in 0..n32 {
-            let t = products::<W, 8>(w, x, g);
+            let t = products::<W, D, 8>(w, x, g);
             for r in 0..ROWS {
                 let scale = _mm256_set1_ps((*w.add(r)).scale[g]);
                 for h in 0..HALVES {
@@ -110,13 +116,18 @@ unsafe fn blocks<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, acc: &m
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn integer<W: Weight>(w: *const Chunk, x: &PanelChunk, acc: &mut Tile<__m256>, accs: *mut Acc) {
+unsafe fn integer<W: Weight, D: Dots>(
+    w: *const Chunk,
+    x: &PanelChunk,
+    acc: &mut Tile<__m256>,
+    accs: *mut Acc,
+) {
     // SAFETY: this function's contract.
     unsafe {
         let mut total = [[_mm256_setzero_si256(); HALVES]; ROWS];
-        if W::MINS || !wide::<W>() {
+        if W::MINS || D::VNNI || !wide::<W>() {
             for pair in 0..CHUNK / W::GROUP / 2 {
-                add_groups(&mut total, w, x, pair);
+                add_groups::<D>(&mut total, w, x, pair);
             }
         }
         if W::MINS {
@@ -132,6 +143,14 @@ unsafe fn integer<W: Weight>(w: *const Chunk, x: &PanelChunk, acc: &mut Tile<__m
             total = [[_mm256_setzero_si256(); HALVES]; ROWS];
         }
         for g in 0..CHUNK / W::GROUP {
+            if D::VNNI {
+                if W::GROUP == 16 {
+                    add_scaled_products::<D, 4>(&mut total, w, x, g);
+                } else {
+                    add_scaled_products::<D, 8>(&mut total, w, x, g);
+                }
+                continue;
+            }
             let mut scales = [_mm256_setzero_si256(); ROWS];
             for r in 0..ROWS {
                 scales[r] = twice(&(*w.add(r)).scale_twice[g]);
@@ -157,14 +176,18 @@ unsafe fn integer<W: Weight>(w: *const Chunk, x: &PanelChunk, acc: &mut Tile<__m
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-pub(super) unsafe fn add_groups(t: &mut Tile<__m256i>, w: *const Chunk, x: &PanelChunk, pair: usize) {
+pub(super) unsafe fn add_groups<D: Dots>(
+    t: &mut Tile<__m256i>,
+    w: *const Chunk,
+    x: &PanelChunk,
+    pair: usize,
+) {
     // SAFETY: this function's contract.
     unsafe {
         for r in 0..ROWS {
             let both = (*w.add(r)).int_min.as_ptr().cast::<i32>().add(pair).read_unaligned();
             for h in 0..HALVES {
-                let sums = _mm256_madd_epi16(_mm256_set1_epi32(both), ints(&x.sums[pair], h));
-                t[r][h] = _mm256_add_epi32(t[r][h], sums);
+                t[r][h] = D::pairs(t[r][h], _mm256_set1_epi32(both), ints(&x.sums[pair], h));
             }
         }
     }
@@ -173,14 +196,14 @@ pub(super) unsafe fn add_groups(t: &mut Tile<__m256i>, w: *const Chunk, x: &Pane
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn groups<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, acc: &mut Tile<__m256>) {
+unsafe fn groups<W: Weight, D: Dots>(w: *const Chunk, x: &PanelChunk, n32: usize, acc: &mut Tile<__m256>) {
     // SAFETY: this function's contract.
     unsafe {
         let block = W::ACTIVATION_QUANT.block();
         for b in 0..32 * n32 / block {
             let mut inner = [[_mm256_setzero_ps(); HALVES]; ROWS];
             for g in b * block / 16..(b + 1) * block / 16 {
-                let t = products::<W, 4>(w, x, g);
+                let t = products::<W, D, 4>(w, x, g);
                 for r in 0..ROWS {
                     let scale = _mm256_set1_ps((*w.add(r)).scale[g]);
                     for h in 0..HALVES {
@@ -202,7 +225,7 @@ unsafe fn groups<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, acc: &m
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn products<W: Weight, const QUADS: usize>(
+unsafe fn products<W: Weight, D: Dots, const QUADS: usize>(
     w: *const Chunk,
     x: &PanelChunk,
     g: usize,
@@ -210,15 +233,68 @@ unsafe fn products<W: Weight, const QUADS: usize>(
     // SAFETY: this function's contract.
     unsafe {
         let mut start = [_mm256_setzero_si256(); HALVES];
-        if W::OFFSET != 0 && !wide::<W>() {
+        if W::OFFSET != 0 && (D::VNNI || !wide::<W>()) {
             // The sums of two groups lie together in 32 bits; one of them is multiplied by zero.
             let offset = (-i32::from(W::OFFSET) & 0xffff) << (16 * (g % 2));
             for h in 0..HALVES {
                 start[h] = _mm256_madd_epi16(_mm256_set1_epi32(offset), ints(&x.sums[g / 2], h));
             }
         }
+        if D::VNNI {
+            return raw_products::<D, QUADS>(w, x, g, start);
+        }
         let mut t = [start; ROWS];
         add_products::<W, QUADS>(&mut t, w, x, g, &[_mm256_set1_epi16(1); ROWS]);
+        t
+    }
+}
+
+/// Adds the products of group `g` of `4 * QUADS` values times its scale, for CPUs with VNNI.
+///
+/// # Safety
+/// As [`panels`].
+#[inline(always)]
+unsafe fn add_scaled_products<D: Dots, const QUADS: usize>(
+    total: &mut Tile<__m256i>,
+    w: *const Chunk,
+    x: &PanelChunk,
+    g: usize,
+) {
+    // SAFETY: this function's contract.
+    unsafe {
+        let t = raw_products::<D, QUADS>(w, x, g, [_mm256_setzero_si256(); HALVES]);
+        for r in 0..ROWS {
+            let scale = _mm256_set1_epi32((*w.add(r)).int_scale[g]);
+            for h in 0..HALVES {
+                total[r][h] = _mm256_add_epi32(total[r][h], _mm256_mullo_epi32(t[r][h], scale));
+            }
+        }
+    }
+}
+
+/// `start` plus the sums of products of group `g` of `4 * QUADS` values, whose codes are taken with their offset, for CPUs with VNNI.
+///
+/// # Safety
+/// As [`panels`].
+#[inline(always)]
+unsafe fn raw_products<D: Dots, const QUADS: usize>(
+    w: *const Chunk,
+    x: &PanelChunk,
+    g: usize,
+    start: [__m256i; HALVES],
+) -> Tile<__m256i> {
+    // SAFETY: this function's contract.
+    unsafe {
+        let mut t = [start; ROWS];
+        for i in g * QUADS..(g + 1) * QUADS {
+            let q = [ints(&x.qs[i], 0), ints(&x.qs[i], 1)];
+            for r in 0..ROWS {
+                let code = codes(w, r, i);
+                for h in 0..HALVES {
+                    t[r][h] = D::quads(t[r][h], code, q[h]);
+                }
+            }
+        }
         t
     }
 }

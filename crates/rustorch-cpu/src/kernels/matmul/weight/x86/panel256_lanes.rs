@@ -1,5 +1,6 @@
 //! Unpacked chunks times panels, with eight sums for each result: the AVX2 form of `panel512_lanes`.
 
+use super::dot::{Avx2, AvxVnni, Dots, merge_words};
 use super::panel256::{HALVES, Tile, add_groups, codes, floats, ints, twice};
 use crate::kernels::matmul::weight::activation::{LANES, PanelChunk};
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, small};
@@ -12,25 +13,35 @@ use std::mem::MaybeUninit;
 /// Four chunks times panels; continues the sums in `acc`: for each panel, those of eight lanes and the minima.
 ///
 /// # Safety
-/// The CPU has AVX2 and FMA. Pointers are valid, the chunks are those of `W`.
+/// The CPU has AVX2 and FMA, and what `D` names. Pointers are valid, the chunks are those of `W`.
 #[inline(always)]
-pub(super) unsafe fn panels<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) {
+pub(super) unsafe fn panels<W: Weight, D: Dots>(
+    w: *const Chunk,
+    x: &[*const PanelChunk],
+    n32: usize,
+    acc: *mut Acc,
+) {
     // SAFETY: this function's contract.
     unsafe {
         if matches!(W::KIND, Kind::LaneBlocks) {
             let mut codes = MaybeUninit::uninit();
-            if wide::<W>() {
+            if wide::<W>() && !D::VNNI {
                 Signed::fill(codes.as_mut_ptr(), w);
             }
             let mut p = 0;
             while p < x.len() {
-                blocks::<W>(w, codes.as_ptr(), &*x[p], n32, acc.add(p * LANE_ACCS));
+                let acc = acc.add(p * LANE_ACCS);
+                if D::VNNI {
+                    blocks_avxvnni::<W>(w, &*x[p], n32, acc);
+                } else {
+                    blocks_avx2::<W>(w, codes.as_ptr(), &*x[p], n32, acc);
+                }
                 p += 1;
             }
         } else {
             let mut p = 0;
             while p < x.len() {
-                superblock::<W>(w, &*x[p], acc.add(p * LANE_ACCS));
+                superblock::<W, D>(w, &*x[p], acc.add(p * LANE_ACCS));
                 p += 1;
             }
         }
@@ -95,7 +106,32 @@ unsafe fn sums(acc: *mut Acc, lane: usize, r: usize, half: usize) -> *mut f32 {
 /// As [`panels`]; `signed` are the chunks' codes if they use all eight bits, else anything.
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn blocks<W: Weight>(
+unsafe fn blocks_avx2<W: Weight>(
+    w: *const Chunk,
+    signed: *const Signed,
+    x: &PanelChunk,
+    n32: usize,
+    acc: *mut Acc,
+) {
+    // SAFETY: the contract is passed on.
+    unsafe { blocks::<W, Avx2>(w, signed, x, n32, acc) };
+}
+
+/// Not inlined, as [`blocks_avx2`].
+///
+/// # Safety
+/// As [`panels`].
+#[inline(never)]
+#[target_feature(enable = "avxvnni,avx2,fma")]
+unsafe fn blocks_avxvnni<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, acc: *mut Acc) {
+    // SAFETY: the contract is passed on; with VNNI, signed codes are not read.
+    unsafe { blocks::<W, AvxVnni>(w, std::ptr::null(), x, n32, acc) };
+}
+
+/// # Safety
+/// As [`blocks_avx2`]; with VNNI, `signed` may be anything.
+#[inline(always)]
+unsafe fn blocks<W: Weight, D: Dots>(
     w: *const Chunk,
     signed: *const Signed,
     x: &PanelChunk,
@@ -115,6 +151,9 @@ unsafe fn blocks<W: Weight>(
         // A pointer, so that the loop over blocks is not unrolled by the array's length.
         let d = d.as_ptr();
         let ones = _mm256_set1_epi16(1);
+        // The bits of the float 1.5·2^23. The sum of these bits and an integer below 2^22 are those of the float 1.5·2^23 plus the integer, which
+        // a subtraction makes the integer as a float: conversions would take the ports of the CPU that multiply.
+        let magic = _mm256_set1_epi32(0x4b40_0000);
         for lane in 0..8 {
             let mut total = [[_mm256_setzero_ps(); HALVES]; ROWS];
             for r in 0..ROWS {
@@ -125,6 +164,25 @@ unsafe fn blocks<W: Weight>(
             for b in 0..n32 {
                 let i = 8 * b + lane;
                 let q = [ints(&x.qs[i], 0), ints(&x.qs[i], 1)];
+                if D::VNNI {
+                    let mut start = [magic; HALVES];
+                    if W::OFFSET != 0 {
+                        for h in 0..HALVES {
+                            let back =
+                                D::quads(_mm256_setzero_si256(), _mm256_set1_epi8(W::OFFSET as i8), q[h]);
+                            start[h] = _mm256_sub_epi32(magic, back);
+                        }
+                    }
+                    for r in 0..ROWS {
+                        let code = codes(w, r, i);
+                        for h in 0..HALVES {
+                            let bits = _mm256_castsi256_ps(D::quads(start[h], code, q[h]));
+                            let sum = _mm256_sub_ps(bits, _mm256_castsi256_ps(magic));
+                            total[r][h] = _mm256_fmadd_ps((*d.add(b))[r][h], sum, total[r][h]);
+                        }
+                    }
+                    continue;
+                }
                 // What the offset adds to pairs of products, to be taken back.
                 let mut back = [_mm256_setzero_si256(); HALVES];
                 if W::OFFSET != 0 && !wide::<W>() {
@@ -179,7 +237,7 @@ unsafe fn blocks<W: Weight>(
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn superblock<W: Weight>(w: *const Chunk, x: &PanelChunk, acc: *mut Acc) {
+unsafe fn superblock<W: Weight, D: Dots>(w: *const Chunk, x: &PanelChunk, acc: *mut Acc) {
     // SAFETY: this function's contract.
     unsafe {
         let mut d = [[_mm256_setzero_ps(); HALVES]; ROWS];
@@ -191,12 +249,14 @@ unsafe fn superblock<W: Weight>(w: *const Chunk, x: &PanelChunk, acc: *mut Acc) 
         for lane in 0..8 {
             let mut t = [[_mm256_setzero_si256(); HALVES]; ROWS];
             if W::GROUP_OFFSET {
-                add_groups(&mut t, w, x, lane);
+                add_groups::<D>(&mut t, w, x, lane);
             }
-            if const { small::<W>() } {
+            if const { small::<W>() && D::VNNI } {
+                add_quads::<W, D>(&mut t, w, x, lane);
+            } else if const { small::<W>() } {
                 add_codes::<W>(&mut t, w, x, lane);
             } else {
-                add_scaled(&mut t, w, x, lane);
+                add_scaled::<D>(&mut t, w, x, lane);
             }
             for r in 0..ROWS {
                 for h in 0..HALVES {
@@ -209,7 +269,7 @@ unsafe fn superblock<W: Weight>(w: *const Chunk, x: &PanelChunk, acc: *mut Acc) 
         if W::MINS {
             let mut t = [[_mm256_setzero_si256(); HALVES]; ROWS];
             for pair in 0..CHUNK / W::GROUP / 2 {
-                add_groups(&mut t, w, x, pair);
+                add_groups::<D>(&mut t, w, x, pair);
             }
             for r in 0..ROWS {
                 for h in 0..HALVES {
@@ -228,7 +288,7 @@ unsafe fn superblock<W: Weight>(w: *const Chunk, x: &PanelChunk, acc: *mut Acc) 
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn add_scaled(t: &mut Tile<__m256i>, w: *const Chunk, x: &PanelChunk, lane: usize) {
+unsafe fn add_scaled<D: Dots>(t: &mut Tile<__m256i>, w: *const Chunk, x: &PanelChunk, lane: usize) {
     // SAFETY: this function's contract.
     unsafe {
         for b in 0..CHUNK / 32 {
@@ -242,11 +302,7 @@ unsafe fn add_scaled(t: &mut Tile<__m256i>, w: *const Chunk, x: &PanelChunk, lan
                 let scaled = &(*w.add(r)).scaled[b];
                 let (first, second) = (twice(&scaled[0][lane]), twice(&scaled[1][lane]));
                 for h in 0..HALVES {
-                    let sums = _mm256_add_epi32(
-                        _mm256_madd_epi16(first, even[h]),
-                        _mm256_madd_epi16(second, odd[h]),
-                    );
-                    t[r][h] = _mm256_add_epi32(t[r][h], sums);
+                    t[r][h] = D::pairs(D::pairs(t[r][h], first, even[h]), second, odd[h]);
                 }
             }
         }
@@ -279,6 +335,42 @@ unsafe fn add_codes<W: Weight>(t: &mut Tile<__m256i>, w: *const Chunk, x: &Panel
                         pairs = _mm256_sub_epi16(pairs, back[h]);
                     }
                     t[r][h] = _mm256_add_epi32(t[r][h], _mm256_madd_epi16(pairs, scale));
+                }
+            }
+        }
+    }
+}
+
+/// Adds a lane's `Σ sc·Σ q·x` of [`small`] codes, for CPUs with VNNI: sums of four products are 16-bit integers, of which those of 32
+/// values and of the next are multiplied with their scales by one instruction.
+///
+/// # Safety
+/// As [`panels`].
+#[inline(always)]
+unsafe fn add_quads<W: Weight, D: Dots>(t: &mut Tile<__m256i>, w: *const Chunk, x: &PanelChunk, lane: usize) {
+    // SAFETY: this function's contract.
+    unsafe {
+        let offset = _mm256_set1_epi8(W::OFFSET as i8);
+        for p in 0..CHUNK / 64 {
+            let at = [16 * p + lane, 16 * p + 8 + lane];
+            let mut q = [[_mm256_setzero_si256(); HALVES]; 2];
+            let mut start = [[_mm256_setzero_si256(); HALVES]; 2];
+            for b in 0..2 {
+                for h in 0..HALVES {
+                    q[b][h] = ints(&x.qs[at[b]], h);
+                    if W::OFFSET != 0 && !W::GROUP_OFFSET {
+                        let zero = _mm256_setzero_si256();
+                        start[b][h] = _mm256_sub_epi32(zero, D::quads(zero, offset, q[b][h]));
+                    }
+                }
+            }
+            for r in 0..ROWS {
+                let u = [codes(w, r, at[0]), codes(w, r, at[1])];
+                let scales = twice(&(*w.add(r)).scale_pairs[p][lane / 4]);
+                for h in 0..HALVES {
+                    let low = D::quads(start[0][h], u[0], q[0][h]);
+                    let high = D::quads(start[1][h], u[1], q[1][h]);
+                    t[r][h] = D::pairs(t[r][h], merge_words(low, high), scales);
                 }
             }
         }

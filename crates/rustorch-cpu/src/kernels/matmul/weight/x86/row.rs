@@ -1,6 +1,7 @@
 //! One row of activations times four rows of blocks in place: the kernel of generation, which reads each weight once.
 
 use super::codes::Vectored;
+use super::dot::Dots;
 use super::lanes;
 use crate::kernels::matmul::weight::activation::Row;
 use crate::kernels::matmul::weight::types::{Kind, Weight};
@@ -11,17 +12,22 @@ use std::arch::x86_64::*;
 /// Four rows of blocks times one row of activations.
 ///
 /// # Safety
-/// The CPU has AVX2, FMA and F16C. Each pointer has `k` values in blocks of `W`.
+/// The CPU has AVX2, FMA and F16C, and what `D` names. Each pointer has `k` values in blocks of `W`.
 #[inline(always)]
-pub(super) unsafe fn rows<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) {
+pub(super) unsafe fn rows<W: Vectored, D: Dots>(
+    w: [*const u8; ROWS],
+    k: usize,
+    x: &Row<'_>,
+    out: &mut [f32; ROWS],
+) {
     let w = [w[0].cast::<W>(), w[1].cast::<W>(), w[2].cast::<W>(), w[3].cast::<W>()];
     // SAFETY: this function's contract; a row of activations has `k` codes and the scales and sums that go with them.
     unsafe {
         let acc = match W::KIND {
-            Kind::Blocks => blocks::<W>(w, k / 32, x),
-            Kind::Integer => superblocks::<W>(w, k / 256, x),
-            Kind::LaneBlocks => return lanes::blocks::<W, false>(w, k / 32, x, out),
-            Kind::Lanes => return lane_superblocks::<W>(w, k / 256, x, out),
+            Kind::Blocks => blocks::<W, D>(w, k / 32, x),
+            Kind::Integer => superblocks::<W, D>(w, k / 256, x),
+            Kind::LaneBlocks => return lanes::blocks::<W, D>(w, k / 32, x, out),
+            Kind::Lanes => return lane_superblocks::<W, D>(w, k / 256, x, out),
             Kind::Groups => unreachable!("these types have no vector code"),
         };
         _mm_storeu_ps(out.as_mut_ptr(), acc);
@@ -31,7 +37,7 @@ pub(super) unsafe fn rows<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'
 /// # Safety
 /// As [`rows`].
 #[inline(always)]
-unsafe fn blocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
+unsafe fn blocks<W: Vectored, D: Dots>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
     // SAFETY: this function's contract.
     unsafe {
         let mut acc = _mm_setzero_ps();
@@ -39,7 +45,7 @@ unsafe fn blocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m
             if b % 2 == 0 {
                 prefetch(x, b * size_of::<W>(), 2 * size_of::<W>());
             }
-            acc = block::<W, false>(w, b, x, acc);
+            acc = block::<W, D>(w, b, x, acc);
         }
         acc
     }
@@ -50,7 +56,7 @@ unsafe fn blocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m
 /// # Safety
 /// As [`rows`]; the rows have that block.
 #[inline(always)]
-pub(super) unsafe fn block<W: Vectored, const VNNI: bool>(
+pub(super) unsafe fn block<W: Vectored, D: Dots>(
     w: [*const W; ROWS],
     b: usize,
     x: &Row<'_>,
@@ -61,12 +67,12 @@ pub(super) unsafe fn block<W: Vectored, const VNNI: bool>(
         let (w0, w1, w2, w3) = (&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b));
         let q = _mm256_loadu_si256(x.qs.as_ptr().add(32 * b).cast());
         let mut sum = reduce(
-            products::<W, VNNI>(w0.codes(0), q),
-            products::<W, VNNI>(w1.codes(0), q),
-            products::<W, VNNI>(w2.codes(0), q),
-            products::<W, VNNI>(w3.codes(0), q),
+            products::<W, D>(w0.codes(0), q),
+            products::<W, D>(w1.codes(0), q),
+            products::<W, D>(w2.codes(0), q),
+            products::<W, D>(w3.codes(0), q),
         );
-        if W::OFFSET != 0 && (VNNI || !wide::<W>()) {
+        if W::OFFSET != 0 && (D::VNNI || !wide::<W>()) {
             let offset = i32::from(W::OFFSET) * i32::from(*x.sums32.as_ptr().add(b));
             sum = _mm_sub_epi32(sum, _mm_set1_epi32(offset));
         }
@@ -83,17 +89,17 @@ pub(super) unsafe fn block<W: Vectored, const VNNI: bool>(
 /// # Safety
 /// As [`rows`].
 #[inline(always)]
-unsafe fn superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
+unsafe fn superblocks<W: Vectored, D: Dots>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
     // SAFETY: this function's contract.
     unsafe {
         let (mut acc, mut low) = (_mm_setzero_ps(), _mm_setzero_ps());
         for b in 0..n {
             prefetch(x, b * size_of::<W>(), size_of::<W>());
             let (w0, w1, w2, w3) = (&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b));
-            let (s0, m0) = superblock(w0, x, b, SCALES.as_ptr());
-            let (s1, m1) = superblock(w1, x, b, SCALES.as_ptr());
-            let (s2, m2) = superblock(w2, x, b, SCALES.as_ptr());
-            let (s3, m3) = superblock(w3, x, b, SCALES.as_ptr());
+            let (s0, m0) = superblock::<W, D>(w0, x, b, SCALES.as_ptr());
+            let (s1, m1) = superblock::<W, D>(w1, x, b, SCALES.as_ptr());
+            let (s2, m2) = superblock::<W, D>(w2, x, b, SCALES.as_ptr());
+            let (s3, m3) = superblock::<W, D>(w3, x, b, SCALES.as_ptr());
             let (dw, mw) = W::factors4([w0, w1, w2, w3]);
             let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
             let sum = _mm_cvtepi32_ps(reduce(s0, s1, s2, s3));
@@ -112,7 +118,12 @@ unsafe fn superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -
 /// # Safety
 /// As [`rows`].
 #[inline(always)]
-unsafe fn lane_superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>, out: &mut [f32; ROWS]) {
+unsafe fn lane_superblocks<W: Vectored, D: Dots>(
+    w: [*const W; ROWS],
+    n: usize,
+    x: &Row<'_>,
+    out: &mut [f32; ROWS],
+) {
     // The compiler would make two shuffles of one by a constant.
     let picks = std::hint::black_box(&SCALES).as_ptr();
     // SAFETY: this function's contract.
@@ -124,7 +135,7 @@ unsafe fn lane_superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'
                 let w = &*w[r].add(b);
                 let (dw, mw) = w.factors1();
                 let dx = _mm_load_ss(x.d.as_ptr().add(b));
-                let (sums, mins) = superblock(w, x, b, picks);
+                let (sums, mins) = superblock::<W, D>(w, x, b, picks);
                 let d = _mm256_broadcastss_ps(_mm_mul_ss(dw, dx));
                 acc = _mm256_fmadd_ps(d, _mm256_cvtepi32_ps(sums), acc);
                 if W::MINS {
@@ -157,7 +168,7 @@ static SCALES: [[u8; 32]; 8] = {
 /// # Safety
 /// As [`rows`]; `picks` are [`SCALES`].
 #[inline(always)]
-unsafe fn superblock<W: Vectored>(
+unsafe fn superblock<W: Vectored, D: Dots>(
     w: &W,
     x: &Row<'_>,
     b: usize,
@@ -183,7 +194,7 @@ unsafe fn superblock<W: Vectored>(
                 pairs = _mm256_sub_epi16(pairs, _mm256_maddubs_epi16(_mm256_set1_epi8(W::OFFSET as i8), q));
             }
             let scale = _mm256_shuffle_epi8(by_half, _mm256_loadu_si256(picks.add(i).cast()));
-            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, scale));
+            sum = D::pairs(sum, pairs, scale);
         }
         let mins = group_sums::<W>(scales, _mm_loadu_si128(mins.as_ptr().cast()), x, b);
         if takes_groups::<W>() {
@@ -253,17 +264,11 @@ unsafe fn pairs<W: Weight>(codes: __m256i, q: __m256i) -> __m256i {
 /// Sums of four products. With VNNI, codes are always taken with their offset.
 ///
 /// # Safety
-/// The CPU has AVX2, and AVX-512 VL and VNNI if `VNNI`.
+/// The CPU has AVX2 and what `D` names.
 #[inline(always)]
-unsafe fn products<W: Vectored, const VNNI: bool>(codes: __m256i, q: __m256i) -> __m256i {
+unsafe fn products<W: Vectored, D: Dots>(codes: __m256i, q: __m256i) -> __m256i {
     // SAFETY: this function's contract.
-    unsafe {
-        if VNNI {
-            _mm256_dpbusd_epi32(_mm256_setzero_si256(), codes, q)
-        } else {
-            code_products::<W>(codes, q)
-        }
-    }
+    unsafe { if D::VNNI { D::quads(_mm256_setzero_si256(), codes, q) } else { code_products::<W>(codes, q) } }
 }
 
 /// Sums of four products, of codes as [`pairs`] takes them.

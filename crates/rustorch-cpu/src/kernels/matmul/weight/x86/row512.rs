@@ -1,6 +1,7 @@
 //! The AVX-512 form of `row`: 64 values of each of four rows at a time.
 
 use super::codes::Vectored;
+use super::dot::Avx512;
 use super::{lanes, row};
 use crate::kernels::matmul::weight::ROWS;
 use crate::kernels::matmul::weight::activation::Row;
@@ -20,7 +21,7 @@ pub(super) unsafe fn rows<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'
         let acc = match W::KIND {
             Kind::Blocks => blocks::<W>(w, k / 32, x),
             Kind::Integer => superblocks::<W>(w, k / 256, x),
-            Kind::LaneBlocks => return lanes::blocks::<W, true>(w, k / 32, x, out),
+            Kind::LaneBlocks => return lanes::blocks::<W, Avx512>(w, k / 32, x, out),
             Kind::Lanes => return lane_superblocks::<W>(w, k / 256, x, out),
             Kind::Groups => unreachable!("these types have no vector code"),
         };
@@ -82,7 +83,7 @@ unsafe fn blocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m
             }
         }
         if n % 2 == 1 {
-            acc = row::block::<W, true>(w, n - 1, x, acc);
+            acc = row::block::<W, Avx512>(w, n - 1, x, acc);
         }
         acc
     }
