@@ -14,7 +14,7 @@ pub enum Isa {
     Avx2,
     /// x86-64: that with AVX-VNNI, dot products of 8 and 16 bits in 256-bit registers: Intel desktops since 2021, AMD since Zen 5.
     AvxVnni,
-    /// x86-64: AVX-512 F, BW, DQ, VL with VNNI: servers since 2019, AMD since Zen 4.
+    /// x86-64: AVX-512 F, BW, DQ, VL with VNNI: servers since 2019, AMD since Zen 4. AMX, of Intel's servers since 2023, is used beside it.
     Avx512,
     /// 64-bit Arm: NEON, which every such CPU has.
     Neon,
@@ -38,13 +38,22 @@ const LEVELS: &[(&str, Isa)] = if cfg!(target_arch = "x86_64") {
     &[("portable", Isa::Portable)]
 };
 
+/// The variable that lowers it.
+const VARIABLE: &str = "RUSTORCH_ISA";
+
 impl Isa {
-    /// The best of this CPU, found once. `RUSTORCH_ISA=portable|avx2|avxvnni|neon|dotprod` lowers it, for testing: to the best one that
-    /// the CPU has up to the named one. Names of other architectures are ignored.
+    /// Whether it is the best of all, and nothing lowers it: what has no name there may be used.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn is_unlimited() -> bool {
+        Isa::detect() == Isa::Avx512 && std::env::var_os(VARIABLE).is_none()
+    }
+
+    /// The best of this CPU, found once. `RUSTORCH_ISA=portable|avx2|avxvnni|avx512|neon|dotprod` lowers it, for testing: to the best one that
+    /// the CPU has up to the named one; `avx512` leaves out AMX. Names of other architectures are ignored.
     pub fn detect() -> Isa {
         static ISA: OnceLock<Isa> = OnceLock::new();
         *ISA.get_or_init(|| {
-            let wanted = std::env::var("RUSTORCH_ISA").unwrap_or_default();
+            let wanted = std::env::var(VARIABLE).unwrap_or_default();
             let named = LEVELS.iter().position(|(name, _)| *name == wanted);
             let up_to = &LEVELS[..named.map_or(LEVELS.len(), |at| at + 1)];
             up_to.iter().rev().map(|&(_, isa)| isa).find(|&isa| has(isa)).unwrap_or(Isa::Portable)

@@ -2,7 +2,7 @@
 
 use crate::matmul::weight::{ROUNDING, activations, random_blocks, sizes, weight};
 use crate::matmul::{Random, Tensor, matmul, matmul_with, run};
-use rustorch_core::{C64, IntMm, Op, QuantType};
+use rustorch_core::{C64, IntMm, Op, QuantType, bf16};
 use rustorch_cpu::Isa;
 use std::path::Path;
 use std::process::Command;
@@ -39,6 +39,13 @@ fn results() -> (Vec<u8>, Vec<f32>) {
     let bytes = [Tensor::of(&[m, k], &bytes(&a)), Tensor::of(&[n, k], &bytes(&b)).transposed()];
     let sums = run(1, &Op::IntMm(IntMm), &[&bytes[0], &bytes[1]]);
     exact.extend_from_slice(bytemuck::cast_slice(&sums.values::<i32>()));
+    // Small integers, whose sums are exact by instructions for pairs and tiles, too.
+    let (m, k) = (35, 501);
+    let small = |n: usize| (0..n).map(|i| bf16::from_f32((i * 7 % 9) as f32 - 4.0)).collect::<Vec<_>>();
+    let halves = [Tensor::of(&[m, k], &small(m * k)), Tensor::of(&[n, k], &small(n * k)).transposed()];
+    let halves = run(1, &matmul(), &[&halves[0], &halves[1]]).values::<bf16>();
+    exact.extend(halves.iter().flat_map(|x| x.to_bits().to_ne_bytes()));
+    let (m, k) = (23, 600);
     let real = [Tensor::of(&[m, k], &a), Tensor::of(&[n, k], &b).transposed()];
     let mut rounded = run(1, &matmul(), &[&real[0], &real[1]]).values::<f32>();
     let complex = [Tensor::of(&[m, k], &complex(&a)), Tensor::of(&[n, k], &complex(&b)).transposed()];
@@ -94,7 +101,8 @@ fn instruction_sets_agree() {
     assert!(rounded.iter().zip(&portable.1).all(|(a, b)| (a - b).abs() < 1e-3));
     // Those between. A name of one that the CPU lacks gives the next one below it.
     let between: &[&str] = match Isa::detect() {
-        Isa::Avx512 => &["avx2", "avxvnni"],
+        // With AMX, which no name has.
+        Isa::Avx512 => &["avx2", "avxvnni", "avx512"],
         Isa::AvxVnni => &["avx2"],
         Isa::NeonDotprod => &["neon"],
         Isa::NeonI8mm => &["neon", "dotprod"],

@@ -44,7 +44,7 @@ use rustorch_core::{
 };
 use smallvec::SmallVec;
 #[cfg(target_arch = "x86_64")]
-use vnni::{Bf16Pairs, I8Quads};
+use vnni::{Amx, Bf16Pairs, I8Quads};
 use vnni::{Group, I8Pairs};
 
 /// How the operands of a matmul become numbers of one type, and how the result becomes an element.
@@ -330,6 +330,15 @@ pub(super) fn run(
     }
     #[cfg(target_arch = "x86_64")]
     match dtypes {
+        (DType::BF16, DType::BF16) if !op.batch_invariant && Amx::<Bf16Pairs>::fit(gemm) => {
+            return run_vnni::<Amx<Bf16Pairs>>(pool, op.activation, gemm, args, out);
+        }
+        (DType::I8, DType::I8) if Amx::<I8Quads<i8, i8>>::fit(gemm) => {
+            return run_vnni::<Amx<I8Quads<i8, i8>>>(pool, op.activation, gemm, args, out);
+        }
+        (DType::U8, DType::U8) if Amx::<I8Quads<u8, u8>>::fit(gemm) => {
+            return run_vnni::<Amx<I8Quads<u8, u8>>>(pool, op.activation, gemm, args, out);
+        }
         (DType::BF16, DType::BF16) if !op.batch_invariant && Bf16Pairs::fit(gemm) => {
             return run_vnni::<Bf16Pairs>(pool, op.activation, gemm, args, out);
         }
@@ -358,6 +367,10 @@ pub(super) fn run_int_mm(pool: &ThreadPool, args: &[View<'_>], out: &mut ViewMut
     let gemm = GemmArgs::new(args, out)?;
     if gemm.is_empty() {
         return Ok(());
+    }
+    #[cfg(target_arch = "x86_64")]
+    if Amx::<I8Quads<i8, i32>>::exists() {
+        return run_vnni::<Amx<I8Quads<i8, i32>>>(pool, None, &gemm, args, out);
     }
     #[cfg(target_arch = "x86_64")]
     if I8Quads::<i8, i32>::exist() {

@@ -1,25 +1,17 @@
 //! Pairs of `i8` as halves of words, for CPUs that do not multiply bytes.
 
-use super::{COLUMNS, Group};
+use super::{COLUMNS, Group, Tile};
 #[cfg(target_arch = "x86_64")]
 use crate::Isa;
 
 /// Pairs of `i8`, summed in `i32`.
 pub(in super::super) struct I8Pairs;
 
-impl Group for I8Pairs {
-    type X = i8;
-    type Out = i32;
-    type Sum = i32;
-    const LEN: usize = 2;
-    const IS_PLAIN: bool = false;
-
-    #[inline(always)]
-    fn word(values: &[i8]) -> u32 {
-        let half = |value: i8| u32::from(i16::from(value) as u16);
-        half(values[0]) | half(values.get(1).copied().unwrap_or(0)) << 16
-    }
-
+impl I8Pairs {
+    /// See [`Tile`].
+    ///
+    /// # Safety
+    /// As there.
     unsafe fn tile<const H: usize>(
         words: usize,
         x: *const u32,
@@ -50,6 +42,22 @@ impl Group for I8Pairs {
             }
         }
     }
+}
+
+impl Group for I8Pairs {
+    type X = i8;
+    type Out = i32;
+    type Sum = i32;
+    const LEN: usize = 2;
+    const IS_PLAIN: bool = false;
+    const TILES: &'static [(usize, Tile<Self>)] =
+        &[(4, Self::tile::<4>), (8, Self::tile::<8>), (12, Self::tile::<12>)];
+
+    #[inline(always)]
+    fn word(values: &[i8]) -> u32 {
+        let half = |value: i8| u32::from(i16::from(value) as u16);
+        half(values[0]) | half(values.get(1).copied().unwrap_or(0)) << 16
+    }
 
     #[inline(always)]
     fn out(sum: i32, bias: Option<i32>) -> i32 {
@@ -58,7 +66,7 @@ impl Group for I8Pairs {
 }
 
 /// # Safety
-/// As [`Group::tile`], for an even height; the CPU has AVX2.
+/// As [`Tile`], for an even height; the CPU has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn avx2_tile<const H: usize>(

@@ -1,14 +1,19 @@
 //! Matmuls by dot product instructions, which multiply groups of narrow values and add the products to one sum of 32 bits: pairs of `bf16`
-//! (`vdpbf16ps`), quads of `i8` (VNNI: `vpdpbusd`), pairs of `i16` (`vpmaddwd`). They have two or four times the rate of those for `f32`.
+//! (`vdpbf16ps`), quads of `i8` (VNNI: `vpdpbusd`), pairs of `i16` (`vpmaddwd`). They have two or four times the rate of those for `f32`; where
+//! the CPU multiplies whole tiles of them ([`amx`]), eight times that.
 //! Operands are packed in what oneDNN and PyTorch call the VNNI layout: the values of a group are the bytes or halves of a word of 32 bits.
 //!
 //! A block of the right operand is packed by all threads and stays in the second-level cache; stacks of rows are packed by the thread that
 //! multiplies them, as in [`many_rows`](super::many_rows).
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod i8_pairs;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+#[cfg(target_arch = "x86_64")]
+pub(super) use amx::Amx;
 pub(super) use i8_pairs::I8Pairs;
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::{Bf16Pairs, I8Quads};
@@ -26,7 +31,7 @@ use std::ops::Range;
 
 /// Columns of a tile: two registers of 512 bits.
 const COLUMNS: usize = 32;
-/// Rows of a tile.
+/// Rows of a tile that are packed side by side, at most.
 const HEIGHT: usize = 12;
 /// Words of a packed block of the right operand: half of the second-level cache of a server's core.
 const BLOCK: usize = 1 << 18;
@@ -35,7 +40,7 @@ const WORTH: usize = 10_000;
 const WORD_NS: usize = 8;
 
 /// How values are grouped, multiplied and summed.
-pub(super) trait Group: 'static {
+pub(super) trait Group: Sized + 'static {
     /// Elements of the operands.
     type X: Element;
     /// Elements of the result.
@@ -46,6 +51,10 @@ pub(super) trait Group: 'static {
     const LEN: usize;
     /// Whether the bytes of a word are those of its values in memory.
     const IS_PLAIN: bool;
+    /// Tiles by their height, ascending.
+    const TILES: &'static [(usize, Tile<Self>)];
+    /// The words of each row that are packed together: their number is a multiple, and behind those of values come zeros.
+    const DEPTH: usize = 1;
 
     /// The word of the values that there are, and of zeros.
     fn word(values: &[Self::X]) -> u32;
@@ -71,21 +80,26 @@ pub(super) trait Group: 'static {
     /// What becomes of the packed words of rows.
     fn rows(_words: &mut [u32]) {}
 
-    /// Writes `H` rows of [`COLUMNS`] sums: `to[i][j] = start[j] + Σ x[p][i] · w[p][j]` over words `p`, in order.
-    ///
-    /// # Safety
-    /// `x` is `[words][H]`, `w` is `[words][COLUMNS]`, `start` has a number for each column, and there is room for the sums; the CPU has
-    /// the instructions of the group.
-    unsafe fn tile<const H: usize>(
-        words: usize,
-        x: *const u32,
-        w: *const u32,
-        start: *const Self::Sum,
-        to: *mut Self::Sum,
-    );
-
     /// A sum, with the bias, as an element.
     fn out(sum: Self::Sum, bias: Option<Self::Out>) -> Self::Out;
+}
+
+/// Writes rows of [`COLUMNS`] sums: `to[i][j] = start[j] + Σ x[p][i] · w[p][j]` over so many words `p`, in order; `x`, `w`, `start` and `to` come
+/// behind their number.
+///
+/// To be called where the CPU has the instructions of the group, with packed rows, as many as the tile is high, `w` of `[words][COLUMNS]`, a
+/// number for each column in `start`, and room for the sums.
+pub(super) type Tile<G> =
+    unsafe fn(usize, *const u32, *const u32, *const <G as Group>::Sum, *mut <G as Group>::Sum);
+
+/// The rows of the tallest tile.
+fn tallest<G: Group>() -> usize {
+    G::TILES.last().map_or(1, |(tall, _)| *tall)
+}
+
+/// How many words there are for `k` values of a row or column: at least one, so that a tile has something to sum.
+fn words_of<G: Group>(k: usize) -> usize {
+    k.div_ceil(G::LEN).max(1).next_multiple_of(G::DEPTH)
 }
 
 /// Runs a matmul.
@@ -99,7 +113,7 @@ pub(super) unsafe fn run<G: Group>(
     [a, b]: [*const G::X; 2],
     target: &Target<G::Out>,
 ) {
-    let words = gemm.k.div_ceil(G::LEN);
+    let words = words_of::<G>(gemm.k);
     // What sums begin with, before the words.
     let panel_len = (1 + words) * COLUMNS;
     let width = (BLOCK / panel_len * COLUMNS).max(COLUMNS);
@@ -126,9 +140,10 @@ pub(super) unsafe fn run<G: Group>(
                         }
                     }
                 });
-                let stacks = gemm.m.div_ceil(HEIGHT);
+                let tallest = tallest::<G>();
+                let stacks = gemm.m.div_ceil(tallest);
                 pool.ranges(stacks, WORTH / (WORD_NS * (1 + words) * panels), |range| {
-                    let rows = range.start * HEIGHT..gemm.m.min(range.end * HEIGHT);
+                    let rows = range.start * tallest..gemm.m.min(range.end * tallest);
                     // SAFETY: this function's contract; the panels are packed; each row of the result is one thread's.
                     unsafe { multiply(&left, rows, &packed, columns.clone(), &out) };
                 });
@@ -148,21 +163,18 @@ unsafe fn multiply<G: Group>(
     columns: Range<usize>,
     out: &GemmOutput<'_, G::Out>,
 ) {
-    let words = left.k.div_ceil(G::LEN);
+    let (words, tallest) = (words_of::<G>(left.k), tallest::<G>());
     let panel_len = (1 + words) * COLUMNS;
-    let len = (HEIGHT * words).next_multiple_of(COLUMNS);
-    with_scratch(len + HEIGHT * COLUMNS, |stack: *mut i32| {
+    let len = (tallest * words).next_multiple_of(COLUMNS);
+    with_scratch(len + tallest * COLUMNS, |stack: *mut i32| {
         let stack = stack.cast::<u32>();
-        for first in rows.clone().step_by(HEIGHT) {
-            let height = HEIGHT.min(rows.end - first);
+        for first in rows.clone().step_by(tallest) {
+            let height = tallest.min(rows.end - first);
+            let fits = G::TILES.iter().find(|(tall, _)| *tall >= height);
+            let &(tall, tile) = fits.expect("no stack is taller than the tallest tile");
             // SAFETY: this function's contract; there is room for a stack and the sums of a tile, which has as many rows.
             unsafe {
                 let sums = stack.add(len).cast::<G::Sum>();
-                let (tile, tall): (Tile<G>, usize) = match height {
-                    9.. => (G::tile::<12>, 12),
-                    5..=8 => (G::tile::<8>, 8),
-                    _ => (G::tile::<4>, 4),
-                };
                 left.pack_rows(first, height, tall, stack);
                 for (panel, j) in columns.clone().step_by(COLUMNS).enumerate() {
                     let start = packed.address(panel * panel_len).cast_const();
@@ -179,9 +191,6 @@ unsafe fn multiply<G: Group>(
         unsafe { out.activate(rows, columns) };
     });
 }
-
-/// [`Group::tile`] of some height.
-type Tile<G> = unsafe fn(usize, *const u32, *const u32, *const <G as Group>::Sum, *mut <G as Group>::Sum);
 
 /// Lines of so many values: rows of the left operand, columns of the right one.
 struct Operand<G: Group> {
@@ -202,7 +211,7 @@ impl<G: Group> Operand<G> {
         (G::IS_PLAIN && apart && from.is_aligned()).then_some((from, self.strides[0] / G::LEN))
     }
 
-    /// A word of a line, of which the last one may have fewer values.
+    /// A word of a line, of which the last one may have fewer values; zeros beyond them.
     ///
     /// # Safety
     /// The line has them.
@@ -210,6 +219,9 @@ impl<G: Group> Operand<G> {
     unsafe fn word(&self, line: usize, word: usize) -> u32 {
         let [row, value] = self.strides;
         let begin = word * G::LEN;
+        if begin >= self.k {
+            return 0;
+        }
         let n = G::LEN.min(self.k - begin);
         // SAFETY: this function's contract; a group has at most four values.
         unsafe {
@@ -227,7 +239,7 @@ impl<G: Group> Operand<G> {
     /// # Safety
     /// The lines exist; there is room; the CPU has the instructions of the group.
     unsafe fn pack_columns(&self, line: usize, n: usize, to: *mut u32) {
-        let (words, whole) = (self.k.div_ceil(G::LEN), self.k / G::LEN);
+        let (words, whole) = (words_of::<G>(self.k), self.k / G::LEN);
         let mut done = 0;
         // SAFETY: this function's contract.
         unsafe {
@@ -251,12 +263,31 @@ impl<G: Group> Operand<G> {
         }
     }
 
-    /// The words of `n` lines as `[words][height]`; those beyond `n` are the last one once more.
+    /// The words of `n` lines as `[words / DEPTH][height][DEPTH]`; those beyond `n` are the last one once more.
     ///
     /// # Safety
     /// The lines exist; there is room; `n` is at most the height.
     unsafe fn pack_rows(&self, line: usize, n: usize, height: usize, to: *mut u32) {
-        let (words, whole) = (self.k.div_ceil(G::LEN), self.k / G::LEN);
+        let (words, whole) = (words_of::<G>(self.k), self.k / G::LEN);
+        if G::DEPTH > 1 {
+            for i in 0..height {
+                let line = line + i.min(n - 1);
+                let in_memory = self.words(line);
+                for p in (0..words).step_by(G::DEPTH) {
+                    let to = to.wrapping_add((p * height) + i * G::DEPTH);
+                    // SAFETY: this function's contract.
+                    unsafe {
+                        match in_memory {
+                            Some((from, _)) if p + G::DEPTH <= whole => {
+                                std::ptr::copy_nonoverlapping(from.add(p).cast(), to, G::DEPTH);
+                            }
+                            _ => (0..G::DEPTH).for_each(|q| *to.add(q) = self.word(line, p + q)),
+                        }
+                    }
+                }
+            }
+            return;
+        }
         // SAFETY: this function's contract.
         unsafe {
             let mut done = 0;

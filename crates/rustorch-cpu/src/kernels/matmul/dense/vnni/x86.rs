@@ -1,6 +1,6 @@
 //! Groups that AVX-512 multiplies.
 
-use super::{COLUMNS, Group};
+use super::{COLUMNS, Group, Tile};
 use crate::Isa;
 use crate::kernels::matmul::dense::{Arithmetic, Half};
 use crate::kernels::matmul::gemm_args::GemmArgs;
@@ -14,7 +14,7 @@ const FEWEST_ROWS: usize = 24;
 const FEWEST_COLUMNS: usize = 32;
 
 /// Whether a matmul is large enough for both operands to be packed.
-fn is_large<G: Group>(gemm: &GemmArgs) -> bool {
+pub(super) fn is_large<G: Group>(gemm: &GemmArgs) -> bool {
     gemm.m >= FEWEST_ROWS && gemm.n >= FEWEST_COLUMNS && gemm.k >= G::LEN
 }
 
@@ -27,36 +27,11 @@ impl Bf16Pairs {
     pub(in super::super) fn fit(gemm: &GemmArgs) -> bool {
         is_large::<Bf16Pairs>(gemm) && Isa::detect() == Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
     }
-}
 
-impl Group for Bf16Pairs {
-    type X = bf16;
-    type Out = bf16;
-    type Sum = f32;
-    const LEN: usize = 2;
-    const IS_PLAIN: bool = true;
-
-    #[inline(always)]
-    fn word(values: &[bf16]) -> u32 {
-        let second = values.get(1).map_or(0, |value| value.to_bits());
-        u32::from(values[0].to_bits()) | u32::from(second) << 16
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn join(first: *const bf16, step: usize, to: *mut u32) -> bool {
-        for half in 0..2 {
-            // SAFETY: this function's contract; sixteen values at a time.
-            unsafe {
-                let first = first.add(16 * half);
-                let low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(first.cast()));
-                let high = _mm512_cvtepu16_epi32(_mm256_loadu_si256(first.add(step).cast()));
-                let words = _mm512_or_si512(low, _mm512_slli_epi32::<16>(high));
-                _mm512_storeu_si512(to.add(16 * half).cast(), words);
-            }
-        }
-        true
-    }
-
+    /// See [`Tile`].
+    ///
+    /// # Safety
+    /// As there.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     unsafe fn tile<const H: usize>(
         words: usize,
@@ -87,6 +62,37 @@ impl Group for Bf16Pairs {
                 }
             }
         }
+    }
+}
+
+impl Group for Bf16Pairs {
+    type X = bf16;
+    type Out = bf16;
+    type Sum = f32;
+    const LEN: usize = 2;
+    const IS_PLAIN: bool = true;
+    const TILES: &'static [(usize, Tile<Self>)] =
+        &[(4, Self::tile::<4>), (8, Self::tile::<8>), (12, Self::tile::<12>)];
+
+    #[inline(always)]
+    fn word(values: &[bf16]) -> u32 {
+        let second = values.get(1).map_or(0, |value| value.to_bits());
+        u32::from(values[0].to_bits()) | u32::from(second) << 16
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn join(first: *const bf16, step: usize, to: *mut u32) -> bool {
+        for half in 0..2 {
+            // SAFETY: this function's contract; sixteen values at a time.
+            unsafe {
+                let first = first.add(16 * half);
+                let low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(first.cast()));
+                let high = _mm512_cvtepu16_epi32(_mm256_loadu_si256(first.add(step).cast()));
+                let words = _mm512_or_si512(low, _mm512_slli_epi32::<16>(high));
+                _mm512_storeu_si512(to.add(16 * half).cast(), words);
+            }
+        }
+        true
     }
 
     #[inline(always)]
@@ -136,6 +142,39 @@ impl<X: LowBits, T: LowBits> I8Quads<X, T> {
     pub(in super::super) fn fit(gemm: &GemmArgs) -> bool {
         is_large::<Self>(gemm) && Self::exist()
     }
+
+    /// See [`Tile`].
+    ///
+    /// # Safety
+    /// As there.
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    unsafe fn tile<const H: usize>(
+        words: usize,
+        x: *const u32,
+        w: *const u32,
+        start: *const i32,
+        to: *mut i32,
+    ) {
+        // SAFETY: this function's contract.
+        unsafe {
+            let load = |from: *const i32| _mm512_loadu_si512(from.cast());
+            let mut sums = [[load(start), load(start.add(16))]; H];
+            for p in 0..words {
+                let right = [0, 16].map(|v| _mm512_loadu_si512(w.add(p * COLUMNS + v).cast()));
+                for i in 0..H {
+                    let left = _mm512_set1_epi32(x.add(p * H + i).cast::<i32>().read());
+                    for v in 0..2 {
+                        sums[i][v] = _mm512_dpbusd_epi32(sums[i][v], left, right[v]);
+                    }
+                }
+            }
+            for i in 0..H {
+                for v in 0..2 {
+                    _mm512_storeu_si512(to.add(i * COLUMNS + v * 16).cast(), sums[i][v]);
+                }
+            }
+        }
+    }
 }
 
 /// The sign bits of four bytes.
@@ -147,6 +186,8 @@ impl<X: LowBits, T: LowBits> Group for I8Quads<X, T> {
     type Sum = i32;
     const LEN: usize = 4;
     const IS_PLAIN: bool = true;
+    const TILES: &'static [(usize, Tile<Self>)] =
+        &[(4, Self::tile::<4>), (8, Self::tile::<8>), (12, Self::tile::<12>)];
 
     #[inline(always)]
     fn word(values: &[X]) -> u32 {
@@ -192,35 +233,6 @@ impl<X: LowBits, T: LowBits> Group for I8Quads<X, T> {
 
     fn rows(words: &mut [u32]) {
         words.iter_mut().for_each(|word| *word ^= SIGNS);
-    }
-
-    #[target_feature(enable = "avx512f,avx512vnni")]
-    unsafe fn tile<const H: usize>(
-        words: usize,
-        x: *const u32,
-        w: *const u32,
-        start: *const i32,
-        to: *mut i32,
-    ) {
-        // SAFETY: this function's contract.
-        unsafe {
-            let load = |from: *const i32| _mm512_loadu_si512(from.cast());
-            let mut sums = [[load(start), load(start.add(16))]; H];
-            for p in 0..words {
-                let right = [0, 16].map(|v| _mm512_loadu_si512(w.add(p * COLUMNS + v).cast()));
-                for i in 0..H {
-                    let left = _mm512_set1_epi32(x.add(p * H + i).cast::<i32>().read());
-                    for v in 0..2 {
-                        sums[i][v] = _mm512_dpbusd_epi32(sums[i][v], left, right[v]);
-                    }
-                }
-            }
-            for i in 0..H {
-                for v in 0..2 {
-                    _mm512_storeu_si512(to.add(i * COLUMNS + v * 16).cast(), sums[i][v]);
-                }
-            }
-        }
     }
 
     #[inline(always)]

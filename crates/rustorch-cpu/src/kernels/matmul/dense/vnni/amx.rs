@@ -1,0 +1,195 @@
+//! Groups that AMX multiplies: tiles of sixteen rows and sixteen columns, in registers of their own (Intel's servers since 2023).
+//!
+//! Intel: *Architecture Instruction Set Extensions Programming Reference*, chapter on AMX. Its intrinsics are not stable in Rust, so that loops are
+//! assembler.
+
+use super::x86::is_large;
+use super::{Bf16Pairs, COLUMNS, Group, I8Quads, Tile};
+use crate::Isa;
+use crate::kernels::matmul::gemm_args::GemmArgs;
+use std::arch::asm;
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+
+/// The group `G` by AMX. Pairs of `bf16` are added to the `f32` sum by one instruction that takes subnormal numbers for zeros, as by AVX-512.
+pub(in super::super) struct Amx<G>(PhantomData<G>);
+
+impl<G: Matrix> Amx<G> {
+    /// Whether the CPU has the instructions, and the system lets programs use them.
+    pub(in super::super) fn exists() -> bool {
+        static EXISTS: OnceLock<bool> = OnceLock::new();
+        *EXISTS.get_or_init(|| Isa::is_unlimited() && has_amx() && is_permitted())
+    }
+
+    /// Whether it has, and a matmul is large enough for them.
+    pub(in super::super) fn fit(gemm: &GemmArgs) -> bool {
+        is_large::<G>(gemm) && Self::exists()
+    }
+}
+
+/// The features `amx-bf16`, `amx-tile` and `amx-int8`.
+#[allow(unused_unsafe, reason = "newer versions of Rust call the function safe")]
+fn has_amx() -> bool {
+    const ALL: u32 = 1 << 22 | 1 << 24 | 1 << 25;
+    // SAFETY: every CPU of this architecture has the instruction, and those with AVX-512 have this leaf.
+    !cfg!(miri) && unsafe { std::arch::x86_64::__cpuid_count(7, 0) }.edx & ALL == ALL
+}
+
+/// Asks Linux for tiles, which it keeps for a process's threads from then on.
+#[cfg(target_os = "linux")]
+fn is_permitted() -> bool {
+    const ARCH_REQ_XCOMP_PERM: libc::c_ulong = 0x1023;
+    const TILE_DATA: libc::c_ulong = 18;
+    // SAFETY: the call takes two numbers, and allows this process to use registers.
+    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0 }
+}
+
+/// Other systems are not asked.
+#[cfg(not(target_os = "linux"))]
+fn is_permitted() -> bool {
+    false
+}
+
+/// How registers are divided: palette 1, in which each has sixteen rows of 64 bytes.
+#[repr(C, align(64))]
+struct Config {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+static CONFIG: Config = {
+    let (mut row_bytes, mut rows) = ([0; 16], [0; 16]);
+    let mut register = 0;
+    while register < 8 {
+        row_bytes[register] = 64;
+        rows[register] = 16;
+        register += 1;
+    }
+    Config { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows }
+};
+
+/// Words of a row of a register.
+const WORDS: usize = 16;
+
+/// A group that AMX has an instruction for.
+pub(in super::super) trait Matrix: Group {
+    /// [`Tile`]s of sixteen and of 32 rows.
+    const TILES: [Tile<Amx<Self>>; 2];
+}
+
+macro_rules! matrix {
+    ($instruction:literal: $group:ty $(, $($of:ident: $bound:path),*)?) => {
+        impl $(<$($of: $bound),*>)? Matrix for $group {
+            const TILES: [Tile<Amx<Self>>; 2] = {
+                /// Sixteen rows: sums in tmm0 and tmm1.
+                unsafe fn low<S>(words: usize, x: *const u32, w: *const u32, _start: *const S, to: *mut S) {
+                    // SAFETY: the contract of `Tile`: the words, a multiple of sixteen that is not zero, are there, and room for the sums. Registers are
+                    // configured before they are used and released behind; the compiler uses none of them.
+                    unsafe {
+                        asm!(
+                            "ldtilecfg [{config}]",
+                            "tilezero tmm0",
+                            "tilezero tmm1",
+                            "2:",
+                            "tileloadd tmm4, [{x} + {row}*1]",
+                            "tileloadd tmm6, [{w} + {line}*1]",
+                            "tileloadd tmm7, [{w} + {line}*1 + 64]",
+                            concat!($instruction, " tmm0, tmm4, tmm6"),
+                            concat!($instruction, " tmm1, tmm4, tmm7"),
+                            "add {x}, 1024",
+                            "add {w}, 2048",
+                            "dec {steps}",
+                            "jnz 2b",
+                            "tilestored [{to} + {line}*1], tmm0",
+                            "tilestored [{to} + {line}*1 + 64], tmm1",
+                            "tilerelease",
+                            config = in(reg) &raw const CONFIG,
+                            x = inout(reg) x => _,
+                            w = inout(reg) w => _,
+                            row = in(reg) 4 * WORDS,
+                            line = in(reg) 4 * COLUMNS,
+                            steps = inout(reg) words / WORDS => _,
+                            to = in(reg) to,
+                            options(nostack),
+                        );
+                    }
+                }
+
+                /// 32 rows: sums in tmm0 to tmm3.
+                unsafe fn high<S>(words: usize, x: *const u32, w: *const u32, _start: *const S, to: *mut S) {
+                    // SAFETY: as above.
+                    unsafe {
+                        asm!(
+                            "ldtilecfg [{config}]",
+                            "tilezero tmm0",
+                            "tilezero tmm1",
+                            "tilezero tmm2",
+                            "tilezero tmm3",
+                            "2:",
+                            "tileloadd tmm4, [{x} + {row}*1]",
+                            "tileloadd tmm6, [{w} + {line}*1]",
+                            concat!($instruction, " tmm0, tmm4, tmm6"),
+                            "tileloadd tmm7, [{w} + {line}*1 + 64]",
+                            concat!($instruction, " tmm1, tmm4, tmm7"),
+                            "tileloadd tmm5, [{x} + {row}*1 + 1024]",
+                            concat!($instruction, " tmm2, tmm5, tmm6"),
+                            concat!($instruction, " tmm3, tmm5, tmm7"),
+                            "add {x}, 2048",
+                            "add {w}, 2048",
+                            "dec {steps}",
+                            "jnz 2b",
+                            "tilestored [{to} + {line}*1], tmm0",
+                            "tilestored [{to} + {line}*1 + 64], tmm1",
+                            "tilestored [{to} + {line}*1 + 2048], tmm2",
+                            "tilestored [{to} + {line}*1 + 2112], tmm3",
+                            "tilerelease",
+                            config = in(reg) &raw const CONFIG,
+                            x = inout(reg) x => _,
+                            w = inout(reg) w => _,
+                            row = in(reg) 4 * WORDS,
+                            line = in(reg) 4 * COLUMNS,
+                            steps = inout(reg) words / WORDS => _,
+                            to = in(reg) to,
+                            options(nostack),
+                        );
+                    }
+                }
+                [low::<Self::Sum>, high::<Self::Sum>]
+            };
+        }
+    };
+}
+
+matrix!("tdpbf16ps": Bf16Pairs);
+// The bytes of either sign, of which only the low bits of sums are kept where they are unsigned.
+matrix!("tdpbssd": I8Quads<X, T>, X: super::x86::LowBits, T: super::x86::LowBits);
+
+impl<G: Matrix> Group for Amx<G> {
+    type X = G::X;
+    type Out = G::Out;
+    type Sum = G::Sum;
+    const LEN: usize = G::LEN;
+    const IS_PLAIN: bool = G::IS_PLAIN;
+    const TILES: &'static [(usize, Tile<Self>)] =
+        &[(16, <G as Matrix>::TILES[0]), (32, <G as Matrix>::TILES[1])];
+    const DEPTH: usize = WORDS;
+
+    #[inline(always)]
+    fn word(values: &[G::X]) -> u32 {
+        G::word(values)
+    }
+
+    #[inline(always)]
+    unsafe fn join(first: *const G::X, step: usize, to: *mut u32) -> bool {
+        // SAFETY: this function's contract; who has AMX has the instructions of the group.
+        unsafe { G::join(first, step, to) }
+    }
+
+    #[inline(always)]
+    fn out(sum: G::Sum, bias: Option<G::Out>) -> G::Out {
+        G::out(sum, bias)
+    }
+}
