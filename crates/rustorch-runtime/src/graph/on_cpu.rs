@@ -123,9 +123,11 @@ impl CpuProgram {
             let steps = &self.steps[begun..begun + step.together];
             begun += steps.len();
             // SAFETY: the guards keep others out, and the steps are this program's in order.
-            result = match steps {
-                [step] => unsafe { memory.run(step) },
-                steps => unsafe { memory.run_together(steps) },
+            result = unsafe {
+                match steps {
+                    [step] => memory.run(step),
+                    steps => memory.run_together(steps),
+                }
             };
         }
         if let Some(arena) = arena {
