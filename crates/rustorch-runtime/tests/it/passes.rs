@@ -278,7 +278,7 @@ fn quant_weight(executor: &HybridExecutor, quant: QuantType, n: usize, k: usize)
 }
 
 #[test]
-fn matmuls_of_one_left_operand_follow_one_another_and_round_it_once_to_the_same_bits() {
+fn matmuls_of_one_left_operand_follow_one_another_and_have_the_same_bits() {
     let executor = executor();
     let k = 96;
     let weights = [(QuantType::Q8_0, 40), (QuantType::Q4_0, 7), (QuantType::Q4_1, 33), (QuantType::Q8_0, 40)]

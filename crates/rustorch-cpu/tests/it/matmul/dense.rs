@@ -354,6 +354,15 @@ fn bytes_of_any_layout_give_every_sum() {
 }
 
 #[test]
+fn sums_of_no_bytes_are_zero() {
+    let none = |dims: [usize; 2]| Tensor::of::<i8>(&dims, &[]);
+    let args = [none([40, 0]), none([0, 33])];
+    let args = [&args[0], &args[1]];
+    assert_eq!(run(2, &Op::IntMm(IntMm), &args).values::<i32>(), [0; 40 * 33]);
+    assert_eq!(run(2, &matmul(), &args).values::<i8>(), [0; 40 * 33]);
+}
+
+#[test]
 fn the_activation_comes_after_the_bias() {
     let random = &mut Random::new(16);
     let (m, n, k) = (9, 35, 64);

@@ -74,90 +74,56 @@ static CONFIG: Config = {
 /// Words of a row of a register.
 const WORDS: usize = 16;
 
+/// Rows of a tile: two registers.
+const ROWS: usize = 32;
+
 /// A group that AMX has an instruction for.
 pub(in super::super) trait Matrix: Group {
-    /// [`Tile`]s of sixteen and of 32 rows.
-    const TILES: [Tile<Amx<Self>>; 2];
+    /// The tile of [`ROWS`] rows. Sums begin with zero, as [`Group::begin`] says by default.
+    const TILE: Tile<Amx<Self>>;
 }
 
 macro_rules! matrix {
     ($instruction:literal: $group:ty $(, $($of:ident: $bound:path),*)?) => {
         impl $(<$($of: $bound),*>)? Matrix for $group {
-            const TILES: [Tile<Amx<Self>>; 2] = {
-                /// Sixteen rows: sums in tmm0 and tmm1.
-                unsafe fn low<S>(words: usize, x: *const u32, w: *const u32, _start: *const S, to: *mut S) {
-                    // SAFETY: the contract of `Tile`: the words, a multiple of sixteen that is not zero, are there, and room for the sums. Registers are
-                    // configured before they are used and released behind; the compiler uses none of them.
-                    unsafe {
-                        asm!(
-                            "ldtilecfg [{config}]",
-                            "tilezero tmm0",
-                            "tilezero tmm1",
-                            "2:",
-                            "tileloadd tmm4, [{x} + {row}*1]",
-                            "tileloadd tmm6, [{w} + {line}*1]",
-                            "tileloadd tmm7, [{w} + {line}*1 + 64]",
-                            concat!($instruction, " tmm0, tmm4, tmm6"),
-                            concat!($instruction, " tmm1, tmm4, tmm7"),
-                            "add {x}, 1024",
-                            "add {w}, 2048",
-                            "dec {steps}",
-                            "jnz 2b",
-                            "tilestored [{to} + {line}*1], tmm0",
-                            "tilestored [{to} + {line}*1 + 64], tmm1",
-                            "tilerelease",
-                            config = in(reg) &raw const CONFIG,
-                            x = inout(reg) x => _,
-                            w = inout(reg) w => _,
-                            row = in(reg) 4 * WORDS,
-                            line = in(reg) 4 * COLUMNS,
-                            steps = inout(reg) words / WORDS => _,
-                            to = in(reg) to,
-                            options(nostack),
-                        );
-                    }
+            const TILE: Tile<Amx<Self>> = |words, x, w, _, to| {
+                // SAFETY: the contract of `Tile`: the words, a multiple of sixteen that is not zero, are there, and room for the sums, which are
+                // in tmm0 to tmm3. Registers are configured before they are used and released behind; the compiler uses none of them.
+                unsafe {
+                    asm!(
+                        "ldtilecfg [{config}]",
+                        "tilezero tmm0",
+                        "tilezero tmm1",
+                        "tilezero tmm2",
+                        "tilezero tmm3",
+                        "2:",
+                        "tileloadd tmm4, [{x} + {row}*1]",
+                        "tileloadd tmm6, [{w} + {line}*1]",
+                        concat!($instruction, " tmm0, tmm4, tmm6"),
+                        "tileloadd tmm7, [{w} + {line}*1 + 64]",
+                        concat!($instruction, " tmm1, tmm4, tmm7"),
+                        "tileloadd tmm5, [{x} + {row}*1 + 1024]",
+                        concat!($instruction, " tmm2, tmm5, tmm6"),
+                        concat!($instruction, " tmm3, tmm5, tmm7"),
+                        "add {x}, 2048",
+                        "add {w}, 2048",
+                        "dec {steps}",
+                        "jnz 2b",
+                        "tilestored [{to} + {line}*1], tmm0",
+                        "tilestored [{to} + {line}*1 + 64], tmm1",
+                        "tilestored [{to} + {line}*1 + 2048], tmm2",
+                        "tilestored [{to} + {line}*1 + 2112], tmm3",
+                        "tilerelease",
+                        config = in(reg) &raw const CONFIG,
+                        x = inout(reg) x => _,
+                        w = inout(reg) w => _,
+                        row = in(reg) 4 * WORDS,
+                        line = in(reg) 4 * COLUMNS,
+                        steps = inout(reg) words / WORDS => _,
+                        to = in(reg) to,
+                        options(nostack),
+                    );
                 }
-
-                /// 32 rows: sums in tmm0 to tmm3.
-                unsafe fn high<S>(words: usize, x: *const u32, w: *const u32, _start: *const S, to: *mut S) {
-                    // SAFETY: as above.
-                    unsafe {
-                        asm!(
-                            "ldtilecfg [{config}]",
-                            "tilezero tmm0",
-                            "tilezero tmm1",
-                            "tilezero tmm2",
-                            "tilezero tmm3",
-                            "2:",
-                            "tileloadd tmm4, [{x} + {row}*1]",
-                            "tileloadd tmm6, [{w} + {line}*1]",
-                            concat!($instruction, " tmm0, tmm4, tmm6"),
-                            "tileloadd tmm7, [{w} + {line}*1 + 64]",
-                            concat!($instruction, " tmm1, tmm4, tmm7"),
-                            "tileloadd tmm5, [{x} + {row}*1 + 1024]",
-                            concat!($instruction, " tmm2, tmm5, tmm6"),
-                            concat!($instruction, " tmm3, tmm5, tmm7"),
-                            "add {x}, 2048",
-                            "add {w}, 2048",
-                            "dec {steps}",
-                            "jnz 2b",
-                            "tilestored [{to} + {line}*1], tmm0",
-                            "tilestored [{to} + {line}*1 + 64], tmm1",
-                            "tilestored [{to} + {line}*1 + 2048], tmm2",
-                            "tilestored [{to} + {line}*1 + 2112], tmm3",
-                            "tilerelease",
-                            config = in(reg) &raw const CONFIG,
-                            x = inout(reg) x => _,
-                            w = inout(reg) w => _,
-                            row = in(reg) 4 * WORDS,
-                            line = in(reg) 4 * COLUMNS,
-                            steps = inout(reg) words / WORDS => _,
-                            to = in(reg) to,
-                            options(nostack),
-                        );
-                    }
-                }
-                [low::<Self::Sum>, high::<Self::Sum>]
             };
         }
     };
@@ -173,8 +139,7 @@ impl<G: Matrix> Group for Amx<G> {
     type Sum = G::Sum;
     const LEN: usize = G::LEN;
     const IS_PLAIN: bool = G::IS_PLAIN;
-    const TILES: &'static [(usize, Tile<Self>)] =
-        &[(16, <G as Matrix>::TILES[0]), (32, <G as Matrix>::TILES[1])];
+    const TILES: &'static [(usize, Tile<Self>)] = &[(ROWS, G::TILE)];
     const DEPTH: usize = WORDS;
 
     #[inline(always)]
