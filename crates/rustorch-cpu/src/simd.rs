@@ -164,6 +164,21 @@ pub(crate) fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
+/// Asks for cache lines, of which nothing else is read, into the second-level cache: the first one waits for few lines at a time.
+#[inline(always)]
+pub(crate) fn prefetch_bytes<T>(from: *const T, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..bytes).step_by(size_of::<Line>()) {
+        // SAFETY: a hint, of any address.
+        unsafe {
+            let at = from.cast::<i8>().wrapping_add(line);
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at);
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, bytes);
+}
+
 /// Narrows to `bf16`, to nearest even; NaN stays NaN. The compiler vectorises loops over it.
 #[inline(always)]
 pub(crate) fn to_bf16(x: f32) -> bf16 {

@@ -9,6 +9,7 @@ use super::Arithmetic;
 use super::gemm::{Strided, with_packed};
 use crate::kernels::matmul::rows::{GroupedGemm, Parts, StridedRows};
 use crate::kernels::matmul::tasks::WORTH;
+use crate::simd::prefetch_bytes;
 use crate::{Isa, ThreadPool};
 use rustorch_core::{DType, Element, bf16};
 use std::arch::x86_64::*;
@@ -25,8 +26,6 @@ const BLOCK: usize = 384 << 10;
 const CONVERTED: usize = 16 << 10;
 /// Bytes from what is multiplied to what is fetched from memory, where the matrix is read once: further than the CPU itself fetches.
 const AHEAD: usize = 64 << 10;
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// Runs GEMMs of `f32` with a matrix of 16 bits whose columns are contiguous; else returns `false` and does nothing.
 ///
@@ -301,10 +300,7 @@ unsafe fn sum<A: Arithmetic, L: Lanes, const R: usize, const C: usize>(
             if rows.all {
                 // In the order of memory, in which columns follow each other.
                 let ahead = columns[0].wrapping_add(C * p).cast::<i8>().wrapping_add(AHEAD);
-                for line in (0..C * L::STEP * size_of::<A::W>()).step_by(LINE) {
-                    // To the second-level cache: the first one waits for few lines at a time.
-                    _mm_prefetch(ahead.wrapping_add(line), _MM_HINT_T1);
-                }
+                prefetch_bytes(ahead, C * L::STEP * size_of::<A::W>());
             }
             for i in 0..R {
                 let x = L::load_row(x.add(i * rows.pitch + p));

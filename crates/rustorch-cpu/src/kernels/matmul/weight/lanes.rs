@@ -28,13 +28,14 @@ pub(super) fn finish<W: Weight>(lanes: f32, min: f32) -> f32 {
     if W::MINS || W::PLANES > 1 { mul_add(W::MIN_FACTOR, min, lanes) } else { lanes }
 }
 
-/// The results of four rows of the weight and a panel, from the sums that panels left.
-pub(super) fn finish_panel<W: Weight>(accs: &[Acc], out: &mut Acc) {
+/// The results of four rows of the weight and a panel, from the sums that panels left; zeros instead of them.
+pub(super) fn finish_panel<W: Weight>(accs: &mut [Acc], out: &mut Acc) {
     for r in 0..ROWS {
         for x in 0..LANES {
             out[r][x] = finish::<W>(sum(std::array::from_fn(|l| accs[l][r][x])), accs[8][r][x]);
         }
     }
+    accs.fill(Acc::default());
 }
 
 /// Four rows of blocks times one row of activations.

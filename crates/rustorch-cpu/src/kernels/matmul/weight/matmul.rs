@@ -6,6 +6,7 @@ use super::{Acc, Kernels, Matrix, PanelsFn, ROWS, RowIds};
 use crate::ThreadPool;
 use crate::kernels::matmul::rows::{GroupedGemm, with_bias};
 use crate::kernels::matmul::tasks::{Task, Tasks};
+use crate::simd;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ops::Range;
@@ -170,6 +171,10 @@ unsafe fn many(
         scratch.resize(chunks * TILE, Chunk::ZERO);
     }
     let mut sums = SUMS.take();
+    // For each four columns, the sums of two panels.
+    sums.clear();
+    sums.resize(TILE / ROWS * 2 * kernels.accs, Acc::default());
+    let steps = (range.len().div_ceil(2) * chunks).max(1);
     for j in columns.clone().step_by(TILE) {
         let n = TILE.min(columns.end - j);
         for r in 0..n {
@@ -178,12 +183,14 @@ unsafe fn many(
                 (kernels.unpack)(gemm.w.add((j + r) * w.row_bytes), w.k, scratch.as_mut_ptr().add(r), TILE)
             };
         }
+        // The next tile's blocks are asked for meanwhile.
+        let mut next = gemm.w.wrapping_add((j + n) * w.row_bytes);
+        let ahead = (TILE.min(columns.end - j - n) * w.row_bytes).div_ceil(steps);
         for p in range.clone().step_by(2) {
             let pair = 2.min(range.end - p);
-            // For each four columns, the sums of both panels.
-            sums.resize(TILE / ROWS * 2 * kernels.accs, [[0.0; LANES]; ROWS]);
-            sums.as_flattened_mut().as_flattened_mut().fill(0.0);
             for c in 0..chunks {
+                simd::prefetch_bytes(next, ahead);
+                next = next.wrapping_add(ahead);
                 let n32 = (w.k - c * CHUNK).min(CHUNK) / 32;
                 let x =
                     [&panels[p * chunks + c], &panels[(p + pair - 1) * chunks + c]].map(std::ptr::from_ref);
@@ -197,7 +204,8 @@ unsafe fn many(
                 }
             }
             let mut results: [[Acc; 2]; TILE / ROWS] = [[[[0.0; LANES]; ROWS]; 2]; TILE / ROWS];
-            for (results, sums) in results.as_flattened_mut().iter_mut().zip(sums.chunks_exact(kernels.accs))
+            for (results, sums) in
+                results.as_flattened_mut().iter_mut().zip(sums.chunks_exact_mut(kernels.accs))
             {
                 // SAFETY: this function's contract.
                 unsafe { (kernels.finish)(sums, results) };

@@ -117,7 +117,7 @@ const fn accs<W: Weight>() -> usize {
     }
 }
 
-type FinishFn = unsafe fn(&[Acc], &mut Acc);
+type FinishFn = unsafe fn(&mut [Acc], &mut Acc);
 type PanelsFn = unsafe fn(*const Chunk, &[*const PanelChunk], usize, *mut Acc);
 
 /// The kernels of a block type.
@@ -135,7 +135,7 @@ pub(crate) struct Kernels {
     panels: Option<PanelsFn>,
     /// [`Acc`]s that a panel takes.
     accs: usize,
-    /// Makes results of them; the CPU has the instruction set of the kernels.
+    /// Makes results of them and leaves zeros; the CPU has the instruction set of the kernels.
     finish: FinishFn,
 }
 
@@ -160,7 +160,9 @@ impl Kernels {
             finish: match W::KIND {
                 Kind::LaneBlocks | Kind::Lanes => lanes::finish_panel::<W>,
                 Kind::Integer if W::MINS => portable::subtract_minima,
-                Kind::Integer | Kind::Blocks | Kind::Groups => |accs, out| *out = accs[0],
+                Kind::Integer | Kind::Blocks | Kind::Groups => {
+                    |accs, out| *out = std::mem::take(&mut accs[0])
+                }
             },
         }
     }

@@ -95,12 +95,13 @@ pub(super) unsafe fn unpack_row<W: Weight>(w: *const u8, k: usize, out: *mut Chu
 }
 
 /// The results of a panel of [`Kind::Integer`].
-pub(super) fn subtract_minima(accs: &[Acc], out: &mut Acc) {
+pub(super) fn subtract_minima(accs: &mut [Acc], out: &mut Acc) {
     for r in 0..ROWS {
         for l in 0..LANES {
             out[r][l] = accs[0][r][l] - accs[1][r][l];
         }
     }
+    accs.fill(Acc::default());
 }
 
 /// Four chunks times panels of sixteen rows: continues the sums in `acc`, [`accs`] of four rows for each panel.

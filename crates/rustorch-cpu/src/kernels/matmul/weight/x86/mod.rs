@@ -93,10 +93,10 @@ wrappers! {
     "avxvnni,avx2,fma,f16c,bmi2": panels_avxvnni<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256::panels::<W, dot::AvxVnni>;
     "avx2,fma,f16c,bmi2": panels_avx2_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256_lanes::panels::<W, dot::Avx2>;
     "avxvnni,avx2,fma,f16c,bmi2": panels_avxvnni_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256_lanes::panels::<W, dot::AvxVnni>;
-    "avx2,fma,f16c,bmi2": finish_avx2_lanes<W: Weight>(acc: &[Acc], out: &mut Acc) = panel256_lanes::finish::<W>;
+    "avx2,fma,f16c,bmi2": finish_avx2_lanes<W: Weight>(acc: &mut [Acc], out: &mut Acc) = panel256_lanes::finish::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512::panels::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512_lanes::panels::<W>;
-    "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": finish_avx512_lanes<W: Weight>(acc: &[Acc], out: &mut Acc) = panel512_lanes::finish::<W>;
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": finish_avx512_lanes<W: Weight>(acc: &mut [Acc], out: &mut Acc) = panel512_lanes::finish::<W>;
     "avx2,fma,f16c,bmi2": rows_lanes<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = lanes::plain_rows::<W>;
     "avx2,fma,f16c,bmi2": rows_grouped<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = grouped::rows::<W>;
     "avx2,fma,f16c,bmi2": plain_unpack<W: Weight>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = portable::unpack_row::<W>;

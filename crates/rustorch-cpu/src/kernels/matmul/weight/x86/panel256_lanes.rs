@@ -382,7 +382,7 @@ unsafe fn add_quads<W: Weight, D: Dots>(t: &mut Tile<__m256i>, w: *const Chunk, 
 /// # Safety
 /// The CPU has AVX2 and FMA.
 #[inline(always)]
-pub(super) unsafe fn finish<W: Weight>(acc: &[Acc], out: &mut Acc) {
+pub(super) unsafe fn finish<W: Weight>(acc: &mut [Acc], out: &mut Acc) {
     for r in 0..ROWS {
         for h in 0..HALVES {
             // SAFETY: this function's contract; eight floats fill a register.
@@ -390,6 +390,7 @@ pub(super) unsafe fn finish<W: Weight>(acc: &[Acc], out: &mut Acc) {
                 let mut lanes = [_mm256_setzero_ps(); LANE_ACCS];
                 for lane in 0..LANE_ACCS {
                     lanes[lane] = floats(&acc[lane][r], h);
+                    _mm256_storeu_ps(acc[lane][r].as_mut_ptr().add(h * LANES / HALVES), _mm256_setzero_ps());
                 }
                 let mut pairs = [_mm256_setzero_ps(); 4];
                 for lane in 0..4 {

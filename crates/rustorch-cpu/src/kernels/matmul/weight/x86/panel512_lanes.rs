@@ -210,8 +210,8 @@ unsafe fn add_scaled<const C: usize>(
     }
 }
 
-/// Adds a lane's `Σ sc·Σ q·x` of [`small`] codes: sums of four products are 16-bit integers, of which those of 32 values and of
-/// the next are multiplied with their scales by one instruction.
+/// Adds a lane's `Σ sc·Σ q·x` of [`small`] codes: sums of two products are 16-bit integers, of which two are multiplied with their scale and
+/// added by one instruction.
 ///
 /// # Safety
 /// As [`panels`].
@@ -225,28 +225,25 @@ unsafe fn add_codes<W: Weight, const C: usize>(
     // SAFETY: this function's contract.
     unsafe {
         let offset = _mm512_set1_epi8(W::OFFSET as i8);
-        for p in 0..CHUNK / 64 {
-            let mut q = [[_mm512_setzero_si512(); C]; 2];
-            let mut start = [[_mm512_setzero_si512(); C]; 2];
-            for half in 0..2 {
-                for c in 0..C {
-                    q[half][c] = _mm512_load_si512((*x[c]).qs[8 * (2 * p + half) + lane].as_ptr().cast());
-                    if W::OFFSET != 0 && !W::GROUP_OFFSET {
-                        let back = _mm512_dpbusd_epi32(_mm512_setzero_si512(), offset, q[half][c]);
-                        start[half][c] = _mm512_sub_epi32(_mm512_setzero_si512(), back);
-                    }
+        for b in 0..CHUNK / 32 {
+            let (mut q, mut back) = ([_mm512_setzero_si512(); C], [_mm512_setzero_si512(); C]);
+            for c in 0..C {
+                q[c] = _mm512_load_si512((*x[c]).qs[8 * b + lane].as_ptr().cast());
+                if W::OFFSET != 0 && !W::GROUP_OFFSET {
+                    back[c] = _mm512_maddubs_epi16(offset, q[c]);
                 }
             }
             for r in 0..ROWS {
-                let codes = (*w.add(r)).codes.as_ptr().cast::<i32>().add(16 * p + lane);
-                let u = [_mm512_set1_epi32(codes.read()), _mm512_set1_epi32(codes.add(8).read())];
-                let scales = (*w.add(r)).scale_pairs[p][lane / 4].as_ptr().cast::<i32>().read_unaligned();
-                let scales = _mm512_set1_epi32(scales);
+                let u = _mm512_set1_epi32((*w.add(r)).codes.as_ptr().cast::<i32>().add(8 * b + lane).read());
+                let scale = (32 * b + 4 * lane) / W::GROUP;
+                let scale =
+                    _mm512_set1_epi32((*w.add(r)).scale_twice[scale].as_ptr().cast::<i32>().read_unaligned());
                 for c in 0..C {
-                    let low = _mm512_dpbusd_epi32(start[0][c], u[0], q[0][c]);
-                    let high = _mm512_slli_epi32(_mm512_dpbusd_epi32(start[1][c], u[1], q[1][c]), 16);
-                    let both = _mm512_mask_blend_epi16(0xaaaa_aaaa, low, high);
-                    t[r][c] = dpwssd(t[r][c], both, scales);
+                    let mut pairs = _mm512_maddubs_epi16(u, q[c]);
+                    if W::OFFSET != 0 && !W::GROUP_OFFSET {
+                        pairs = _mm512_sub_epi16(pairs, back[c]);
+                    }
+                    t[r][c] = dpwssd(t[r][c], pairs, scale);
                 }
             }
         }
@@ -281,13 +278,14 @@ unsafe fn add_groups<const C: usize>(
 /// # Safety
 /// The CPU has AVX-512 F.
 #[inline(always)]
-pub(super) unsafe fn finish<W: Weight>(acc: &[Acc], out: &mut Acc) {
+pub(super) unsafe fn finish<W: Weight>(acc: &mut [Acc], out: &mut Acc) {
     for r in 0..ROWS {
         // SAFETY: this function's contract; sixteen floats fill a register.
         unsafe {
             let mut lanes = [_mm512_setzero_ps(); LANE_ACCS];
             for lane in 0..LANE_ACCS {
                 lanes[lane] = _mm512_loadu_ps(acc[lane][r].as_ptr());
+                _mm512_storeu_ps(acc[lane][r].as_mut_ptr(), _mm512_setzero_ps());
             }
             let mut pairs = [_mm512_setzero_ps(); 4];
             for lane in 0..4 {

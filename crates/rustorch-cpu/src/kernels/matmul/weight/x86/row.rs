@@ -7,6 +7,7 @@ use crate::kernels::matmul::weight::activation::Row;
 use crate::kernels::matmul::weight::types::{Kind, Weight};
 use crate::kernels::matmul::weight::x86::wide;
 use crate::kernels::matmul::weight::{ROWS, lanes as sums_in_lanes};
+use crate::simd::prefetch_bytes;
 use std::arch::x86_64::*;
 
 /// Four rows of blocks times one row of activations.
@@ -131,7 +132,7 @@ unsafe fn lane_superblocks<W: Vectored, D: Dots>(
         for r in 0..ROWS {
             let (mut acc, mut min) = (_mm256_setzero_ps(), _mm_setzero_ps());
             for b in 0..n {
-                prefetch_bytes(x, (r * n + b) * size_of::<W>(), size_of::<W>());
+                prefetch_bytes(x.next.wrapping_add((r * n + b) * size_of::<W>()), size_of::<W>());
                 let w = &*w[r].add(b);
                 let (dw, mw) = w.factors1();
                 let dx = _mm_load_ss(x.d.as_ptr().add(b));
@@ -281,28 +282,11 @@ pub(super) unsafe fn code_products<W: Weight>(codes: __m256i, q: __m256i) -> __m
     unsafe { _mm256_madd_epi16(pairs::<W>(codes, q), _mm256_set1_epi16(1)) }
 }
 
-/// Asks for as many of the [next](Row::next) bytes as four rows have from `start` to `start + bytes`, to come to the second-level cache: a
-/// core waits for few lines at once to come to the first one, and does not foresee where rows that are read four at a time go on.
-///
-/// # Safety
-/// The CPU has SSE.
+/// Asks for as many of the [next](Row::next) bytes as four rows have from `start` to `start + bytes`: the CPU does not foresee where rows that
+/// are read four at a time go on.
 #[inline(always)]
-pub(super) unsafe fn prefetch(x: &Row<'_>, start: usize, bytes: usize) {
-    // SAFETY: this function's contract.
-    unsafe { prefetch_bytes(x, ROWS * start, ROWS * bytes) };
-}
-
-/// Asks for the [next](Row::next) bytes from `start` to `start + bytes`, as [`prefetch`].
-///
-/// # Safety
-/// The CPU has SSE.
-#[inline(always)]
-unsafe fn prefetch_bytes(x: &Row<'_>, start: usize, bytes: usize) {
-    let next = x.next.wrapping_add(start).cast::<i8>();
-    for line in (0..bytes).step_by(64) {
-        // SAFETY: nothing is read; any address will do.
-        unsafe { _mm_prefetch(next.wrapping_add(line), _MM_HINT_T1) };
-    }
+pub(super) fn prefetch(x: &Row<'_>, start: usize, bytes: usize) {
+    prefetch_bytes(x.next.wrapping_add(ROWS * start), ROWS * bytes);
 }
 
 /// The sums of the lanes of each of four registers.
