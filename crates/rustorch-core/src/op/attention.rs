@@ -10,8 +10,7 @@ use smallvec::smallvec;
 /// `heads` is a multiple of `kv_heads`: consecutive query heads share one key/value head (grouped-query attention).
 /// Keys and values have the queries' dtype, or are `F16`/`BF16` under `F32` queries (a 16-bit cache).
 /// The mask broadcasts to `[.., heads, m, n]`: `Bool` (true takes part) or of the queries' dtype (added to the scores).
-/// A query with no key left gives zeros. Scores and sums are `f32` at least, and a query's result does not depend on
-/// the other queries in the call, unless there is dropout.
+/// A query with no key left gives zeros. Scores and sums are `f32` at least.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Attention {
@@ -30,6 +29,10 @@ pub struct Attention {
     /// weighted values, after each key in order; GPUs keep the sums in `F32`. Over `BF16` it is refused: those roundings of ggml's
     /// are not built.
     pub numerics: Numerics,
+    /// Makes a query's result the same, to the last bit, whatever other queries there are, and however many: as
+    /// [`MatMul::batch_invariant`](super::MatMul::batch_invariant). Otherwise a device may have other kernels for many queries, and multiply
+    /// `BF16` values with weights that are rounded to `BF16`. Without effect on the CPU where keys are a 16-bit cache under `F32` queries.
+    pub batch_invariant: bool,
     /// Whether the logarithm of the sum of each query's exponentiated scores is a second result: what
     /// [`AttentionBackward`] computes the weights again from. It is `F32`, or `F64` for `F64` queries, and −∞ for a query with
     /// no key left.
@@ -51,6 +54,7 @@ impl Attention {
             window: None,
             softcap: None,
             numerics: Numerics::F32,
+            batch_invariant: false,
             lse: false,
             dropout: None,
         }

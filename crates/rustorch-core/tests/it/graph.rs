@@ -247,6 +247,7 @@ fn every_operation_that_draws_takes_another_key() {
         window: Some(3),
         softcap: Some(2.0),
         numerics: Numerics::F32,
+        batch_invariant: false,
         lse: true,
         dropout,
     };

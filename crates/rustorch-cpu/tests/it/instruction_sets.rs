@@ -2,7 +2,7 @@
 
 use crate::matmul::weight::{ROUNDING, activations, random_blocks, sizes, weight};
 use crate::matmul::{Random, Tensor, matmul, matmul_with, run};
-use rustorch_core::{C64, IntMm, Op, QuantType, bf16};
+use rustorch_core::{Attention, C64, IntMm, Op, QuantType, bf16};
 use rustorch_cpu::Isa;
 use std::path::Path;
 use std::process::Command;
@@ -51,6 +51,11 @@ fn results() -> (Vec<u8>, Vec<f32>) {
     let complex = [Tensor::of(&[m, k], &complex(&a)), Tensor::of(&[n, k], &complex(&b)).transposed()];
     let complex = run(1, &matmul(), &[&complex[0], &complex[1]]);
     rounded.extend(complex.values::<C64>().iter().flat_map(|z| [z.re, z.im]));
+    let [heads, m, n, d] = [3, 50, 200, 24];
+    let [q, k, v] = [m, n, n].map(|rows| Tensor::of(&[heads, rows, d], &random.floats(heads * rows * d)));
+    let attention = Attention { causal: Some(120), ..Attention::new(0.3) };
+    rounded.extend(run(1, &Op::Attention(attention), &[&q, &k, &v]).values::<f32>());
+    crate::attention::check_16_bits();
     (exact, rounded)
 }
 

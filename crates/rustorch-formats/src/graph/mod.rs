@@ -42,7 +42,7 @@ pub use writer::Writer;
 use rustorch_core::{DType, Graph, Value, ValueId};
 
 /// The version that is written, and the only one that is read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The key of the metadata under which the version is, as a decimal number.
 pub const VERSION_KEY: &str = "rustorch.graph.version";
 /// The key of the metadata under which the graph is, as JSON.

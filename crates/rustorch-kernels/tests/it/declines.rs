@@ -25,9 +25,7 @@ fn dropout_inside_attention() {
     for (dropout, says) in
         [(None, None), (Some(Dropout { p: 0.5, key }), Some("parameter: dropout inside attention"))]
     {
-        let numerics = Numerics::F32;
-        let attention =
-            Attention { scale: 0.3, causal: None, window: None, softcap: None, numerics, lse: true, dropout };
+        let attention = Attention { lse: true, dropout, ..Attention::new(0.3) };
         let backward = AttentionBackward { attention: attention.clone(), q: true, k: true, v: true };
         assert_eq!(decline(&Op::Attention(attention), &[q, q, q]).as_deref(), says);
         let args = [out, q, q, q, out, lse];

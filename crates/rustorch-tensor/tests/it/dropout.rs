@@ -180,6 +180,7 @@ fn attention_takes_its_mask_from_the_stream() -> Result<()> {
         window: None,
         softcap: None,
         numerics: Numerics::F32,
+        batch_invariant: false,
         lse: false,
         dropout: Some(dropout),
     };

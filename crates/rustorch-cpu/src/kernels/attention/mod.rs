@@ -10,11 +10,14 @@ mod double;
 mod drawn;
 mod flash;
 mod half;
+mod tiles;
 
 pub(super) use backward::{Args as BackwardArgs, run as run_backward};
 
 use super::strided::{self, Matrices, Matrix, RowsMut, unreachable_memory};
 use crate::ThreadPool;
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::matmul::Bf16Tiles;
 use crate::math::Half;
 use crate::simd::{self, Level, Task, from_bf16};
 use drawn::DrawnMasks;
@@ -36,6 +39,19 @@ pub(super) fn run(
     let mask = mask.zip(mask_layout.as_ref()).map(|(mask, layout)| strided::part(mask, layout));
     let views = [q, k, v];
     match (q.dtype(), k.dtype()) {
+        (DType::F32, DType::F32) if tiles::fits(attention, &sizes) => {
+            tiled(pool, attention, sizes, views, mask, out, tiles::Singles::<f32>::new())
+        }
+        (DType::F16, DType::F16) if tiles::fits(attention, &sizes) => {
+            tiled(pool, attention, sizes, views, mask, out, tiles::Singles::<f16>::new())
+        }
+        (DType::BF16, DType::BF16) if tiles::fits(attention, &sizes) => {
+            #[cfg(target_arch = "x86_64")]
+            if let Some(pairs) = Bf16Tiles::get() {
+                return tiled(pool, attention, sizes, views, mask, out, tiles::Pairs(pairs));
+            }
+            tiled(pool, attention, sizes, views, mask, out, tiles::Singles::<bf16>::new())
+        }
         (DType::F32, DType::F32) => single::<f32, f32>(pool, attention, sizes, views, mask, out),
         (DType::F32, DType::F16) => single::<f32, f16>(pool, attention, sizes, views, mask, out),
         (DType::F32, DType::BF16) => single::<f32, bf16>(pool, attention, sizes, views, mask, out),
@@ -209,6 +225,70 @@ impl<T: Load> Task for LoadRows<'_, T> {
     }
 }
 
+/// Sets the scores of a query that it does not see to −∞, and adds its mask. Its scores begin with key `here.start`; behind `here` there are no keys.
+fn mask_scores<Q: Load>(
+    scores: &mut [f32],
+    here: Range<usize>,
+    seen: Range<usize>,
+    mask: Option<MaskRow<'_, Q>>,
+) {
+    let to = seen.end.clamp(here.start, here.end) - here.start;
+    let from = (seen.start.clamp(here.start, here.end) - here.start).min(to);
+    scores[..from].fill(f32::NEG_INFINITY);
+    scores[to..].fill(f32::NEG_INFINITY);
+    match mask {
+        None => {}
+        Some(MaskRow::Keep(mask)) => {
+            for (score, &keep) in scores.iter_mut().zip(&mask[here]) {
+                if !keep {
+                    *score = f32::NEG_INFINITY;
+                }
+            }
+        }
+        Some(MaskRow::Add(mask)) => {
+            let mask = &mask[here.start + from..here.start + to];
+            for (scores, mask) in scores[from..to].chunks_mut(KEYS).zip(mask.chunks(KEYS)) {
+                let mut add = [0.0; KEYS];
+                Q::widen(mask, &mut add[..mask.len()]);
+                for (score, add) in scores.iter_mut().zip(add) {
+                    *score += add;
+                }
+            }
+        }
+    }
+}
+
+/// Attention of many queries by tiles.
+fn tiled<F: tiles::Factors>(
+    pool: &ThreadPool,
+    attention: &Attention,
+    sizes: Sizes,
+    [q, k, v]: [&View<'_>; 3],
+    mask: Option<View<'_>>,
+    Outputs { out, lse }: Outputs<'_, '_>,
+    factors: F,
+) -> Result<(), Fault> {
+    let (q, k, v) = (Matrices::new(q)?, Matrices::new(k)?, Matrices::new(v)?);
+    let mask = mask.as_ref().map(Mask::new).transpose()?;
+    let args = tiles::AttentionArgs { factors, attention, sizes, q, k, v, mask };
+    let last = out.layout().ndim() - 1;
+    let results = RowsMut::<F::X>::new(out, last)?;
+    backward::with_slice(pool, lse, |lse: Option<&mut [f32]>| {
+        let shared_lse = lse.map(strided::Disjoint::new);
+        args.run(pool, &|row, result, lse| {
+            let mut scattered = Vec::new();
+            // SAFETY: every row comes once; what is written is not read.
+            unsafe {
+                results.with_row(row, &mut scattered, |out| F::X::save(result, out));
+                if let Some(shared) = &shared_lse {
+                    shared.slice(row, 1)[0] = lse;
+                }
+            }
+        });
+        Ok(())
+    })
+}
+
 /// Multiply-adds that take longer than waking a thread that sleeps.
 const WORTH_A_THREAD: usize = 1 << 16;
 
@@ -272,29 +352,8 @@ fn single<Q: Load, K: Load>(
                 work.scores(count, attention);
                 for (slot, row) in range.clone().enumerate() {
                     let (i, keys) = (row % sizes.m, sizes.visible(attention, row % sizes.m));
-                    let scores = work.row_scores(slot);
-                    let to = keys.end.clamp(start, start + count) - start;
-                    let from = (keys.start.clamp(start, start + count) - start).min(to);
-                    scores[..from].fill(f32::NEG_INFINITY);
-                    scores[to..].fill(f32::NEG_INFINITY);
                     let mask = mask.as_ref().map(|mask| mask.row(head * sizes.group + row / sizes.m, i));
-                    match mask {
-                        None => {}
-                        Some(MaskRow::Keep(mask)) => {
-                            for (score, &keep) in scores.iter_mut().zip(&mask[start..start + count]) {
-                                if !keep {
-                                    *score = f32::NEG_INFINITY;
-                                }
-                            }
-                        }
-                        Some(MaskRow::Add(mask)) => {
-                            let mut add = [0.0; KEYS];
-                            Q::widen(&mask[start..start + count], &mut add[..count]);
-                            for (score, add) in scores[from..to].iter_mut().zip(&add[from..to]) {
-                                *score += add;
-                            }
-                        }
-                    }
+                    mask_scores(work.row_scores(slot), start..start + count, keys, mask);
                 }
                 if let Some(drawn) = &mut drawn {
                     drawn.draw(start);

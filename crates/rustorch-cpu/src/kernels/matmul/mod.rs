@@ -19,6 +19,8 @@ pub(crate) use dense::{
     Arithmetic, Field, HIGHEST, Left, Pitched, Same, Scalar, StridedTile, Tile, Tiles, pack_columns,
     pack_rows, subtract_matmul, with_scratch,
 };
+#[cfg(target_arch = "x86_64")]
+pub(crate) use dense::{Bf16Tiles, Entered, Words};
 pub(crate) use mul_mat_id::run_mul_mat_id;
 pub(crate) use quantized::run_together;
 pub(crate) use rows::Parts;

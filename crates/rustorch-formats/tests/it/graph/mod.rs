@@ -77,7 +77,7 @@ fn a_file_has_the_graph_and_its_tensors() {
     let plain = safetensors::File::from_bytes(example_file()).unwrap();
     let tensors: Vec<_> = plain.tensors().map(|t| (t.name(), t.dtype(), t.shape())).collect();
     assert_eq!(tensors, [("constant.0", DType::F32, &[2][..]), ("state.0", DType::F32, &[2])]);
-    assert_eq!(plain.metadata()["rustorch.graph.version"], "2");
+    assert_eq!(plain.metadata()["rustorch.graph.version"], "3");
     let json = &plain.metadata()["rustorch.graph"];
     assert!(json.starts_with(r#"{"values":[{"source":{"input":0},"dtype":"f32","shape":[2]},"#), "{json}");
     assert!(

@@ -73,7 +73,7 @@ fn cases() -> Vec<Case> {
         }),
         ("tensors only", "NoGraph", "no graph is in this file", file_of(&[("format", "pt")], &TENSORS)),
         ("no version", "Version", "version (none)", file_of(&[(GRAPH_KEY, &json)], &TENSORS)),
-        ("another version", "Version", "the graph has version 1, and this version of RusTorch reads version 2", file_of(&[(VERSION_KEY, "1"), (GRAPH_KEY, &json)], &TENSORS)),
+        ("another version", "Version", "the graph has version 1, and this version of RusTorch reads version 3", file_of(&[(VERSION_KEY, "1"), (GRAPH_KEY, &json)], &TENSORS)),
         ("a version that is no number", "Version", "version 1.0,", file_of(&[(VERSION_KEY, "1.0"), (GRAPH_KEY, &json)], &TENSORS)),
         ("an endless version", "Version", "version 99999999999999999999999999999999,", file_of(&[(VERSION_KEY, &"9".repeat(100_000)), (GRAPH_KEY, &json)], &TENSORS)),
 

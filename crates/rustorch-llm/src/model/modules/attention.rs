@@ -142,6 +142,7 @@ impl Attention {
             window: self.window.filter(|_| pass.causal),
             softcap: self.softcap,
             numerics: pass.numerics,
+            batch_invariant: true,
             lse: self.sinks.is_some(),
             ..rustorch_core::Attention::new(self.scale)
         };

@@ -109,8 +109,11 @@ impl LatentAttention {
         let (first, rows) = if self.drops_rows && pass.last_row { (pass.n - 1, 1) } else { (0, pass.n) };
         let (x, positions) = (x.narrow(0, first, rows)?, positions.narrow(0, first, rows)?);
         let query = self.queries(pass, &x, &positions)?;
-        let attention =
-            rustorch_core::Attention { numerics: pass.numerics, ..rustorch_core::Attention::new(self.scale) };
+        let attention = rustorch_core::Attention {
+            numerics: pass.numerics,
+            batch_invariant: true,
+            ..rustorch_core::Attention::new(self.scale)
+        };
         let attended = pass.attend(self.cache, first, &query, attention, |op, args| {
             // The latent vectors are the values, too.
             let values = args[1].narrow(2, 0, latent)?;

@@ -26,6 +26,8 @@ pub(crate) use gemm::with_scratch;
 pub(crate) use kernel::{HIGHEST, Pitched, Scalar, StridedTile, Tile, Tiles};
 pub(crate) use pack::{pack_columns, pack_rows};
 pub(crate) use subtract::{Field, Left, subtract_matmul};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use vnni::{Bf16Tiles, Entered, Words};
 
 #[cfg(target_arch = "aarch64")]
 use arm as arch;

@@ -87,11 +87,11 @@ macro_rules! matrix {
     ($instruction:literal: $group:ty $(, $($of:ident: $bound:path),*)?) => {
         impl $(<$($of: $bound),*>)? Matrix for $group {
             const TILE: Tile<Amx<Self>> = |words, x, w, _, to| {
+                let second = x.first.wrapping_add(x.row * WORDS);
                 // SAFETY: the contract of `Tile`: the words, a multiple of sixteen that is not zero, are there, and room for the sums, which are
-                // in tmm0 to tmm3. Registers are configured before they are used and released behind; the compiler uses none of them.
+                // in tmm0 to tmm3. The caller has configured the registers; the compiler uses none of them.
                 unsafe {
                     asm!(
-                        "ldtilecfg [{config}]",
                         "tilezero tmm0",
                         "tilezero tmm1",
                         "tilezero tmm2",
@@ -102,25 +102,28 @@ macro_rules! matrix {
                         concat!($instruction, " tmm0, tmm4, tmm6"),
                         "tileloadd tmm7, [{w} + {line}*1 + 64]",
                         concat!($instruction, " tmm1, tmm4, tmm7"),
-                        "tileloadd tmm5, [{x} + {row}*1 + 1024]",
+                        "tileloadd tmm5, [{second} + {row}*1]",
                         concat!($instruction, " tmm2, tmm5, tmm6"),
                         concat!($instruction, " tmm3, tmm5, tmm7"),
-                        "add {x}, 2048",
+                        "add {x}, {step}",
+                        "add {second}, {step}",
                         "add {w}, 2048",
                         "dec {steps}",
                         "jnz 2b",
-                        "tilestored [{to} + {line}*1], tmm0",
-                        "tilestored [{to} + {line}*1 + 64], tmm1",
-                        "tilestored [{to} + {line}*1 + 2048], tmm2",
-                        "tilestored [{to} + {line}*1 + 2112], tmm3",
-                        "tilerelease",
-                        config = in(reg) &raw const CONFIG,
-                        x = inout(reg) x => _,
+                        "tilestored [{to} + {pitch}*1], tmm0",
+                        "tilestored [{to} + {pitch}*1 + 64], tmm1",
+                        "tilestored [{lower} + {pitch}*1], tmm2",
+                        "tilestored [{lower} + {pitch}*1 + 64], tmm3",
+                        x = inout(reg) x.first => _,
+                        second = inout(reg) second => _,
                         w = inout(reg) w => _,
-                        row = in(reg) 4 * WORDS,
+                        row = in(reg) 4 * x.row,
+                        step = in(reg) 4 * x.step,
                         line = in(reg) 4 * COLUMNS,
                         steps = inout(reg) words / WORDS => _,
-                        to = in(reg) to,
+                        to = in(reg) to.first,
+                        lower = in(reg) to.first.wrapping_add(to.pitch * WORDS),
+                        pitch = in(reg) 4 * to.pitch,
                         options(nostack),
                     );
                 }
@@ -151,6 +154,18 @@ impl<G: Matrix> Group for Amx<G> {
     unsafe fn join(first: *const G::X, step: usize, to: *mut u32) -> bool {
         // SAFETY: this function's contract; who has AMX has the instructions of the group.
         unsafe { G::join(first, step, to) }
+    }
+
+    #[inline(always)]
+    unsafe fn enter() {
+        // SAFETY: this function's contract; the compiler uses none of the registers.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const CONFIG, options(nostack)) };
+    }
+
+    #[inline(always)]
+    unsafe fn leave() {
+        // SAFETY: as above.
+        unsafe { asm!("tilerelease", options(nostack)) };
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Pairs of `i8` as halves of words, for CPUs that do not multiply bytes.
 
-use super::{COLUMNS, Group, Tile};
+use super::{COLUMNS, Group, Pitched, Tile, Words};
 #[cfg(target_arch = "x86_64")]
 use crate::Isa;
 
@@ -14,10 +14,10 @@ impl I8Pairs {
     /// As there.
     unsafe fn tile<const H: usize>(
         words: usize,
-        x: *const u32,
+        x: Words,
         w: *const u32,
         start: *const i32,
-        to: *mut i32,
+        to: Pitched<*mut i32>,
     ) {
         // SAFETY: this function's contract.
         unsafe {
@@ -30,7 +30,7 @@ impl I8Pairs {
                 let mut sums = start;
                 for p in 0..words {
                     let halves = |word: u32| [word as i16, (word >> 16) as i16].map(i32::from);
-                    let left = halves(*x.add(p * H + i));
+                    let left = halves(*x.first.add(p * x.step + i * x.row));
                     for j in 0..COLUMNS {
                         let right = halves(*w.add(p * COLUMNS + j));
                         // Wrapping, as the vector instructions do.
@@ -38,7 +38,7 @@ impl I8Pairs {
                         sums[j] = sums[j].wrapping_add(product);
                     }
                 }
-                to.add(i * COLUMNS).cast::<[i32; COLUMNS]>().write(sums);
+                to.first.add(i * to.pitch).cast::<[i32; COLUMNS]>().write(sums);
             }
         }
     }
@@ -71,10 +71,10 @@ impl Group for I8Pairs {
 #[target_feature(enable = "avx2")]
 unsafe fn avx2_tile<const H: usize>(
     words: usize,
-    x: *const u32,
+    x: Words,
     w: *const u32,
     start: *const i32,
-    to: *mut i32,
+    to: Pitched<*mut i32>,
 ) {
     use std::arch::x86_64::*;
     // SAFETY: this function's contract.
@@ -83,7 +83,8 @@ unsafe fn avx2_tile<const H: usize>(
         for i in (0..H).step_by(2) {
             let mut sums = [[0, 8, 16, 24].map(|v| _mm256_loadu_si256(start.add(v).cast())); 2];
             for p in 0..words {
-                let left = [0, 1].map(|row| _mm256_set1_epi32(x.add(p * H + i + row).cast::<i32>().read()));
+                let at = x.first.add(p * x.step + i * x.row);
+                let left = [0, 1].map(|row| _mm256_set1_epi32(at.add(row * x.row).cast::<i32>().read()));
                 for v in 0..4 {
                     let right = _mm256_loadu_si256(w.add(p * COLUMNS + 8 * v).cast());
                     for row in 0..2 {
@@ -94,7 +95,7 @@ unsafe fn avx2_tile<const H: usize>(
             }
             for row in 0..2 {
                 for v in 0..4 {
-                    _mm256_storeu_si256(to.add((i + row) * COLUMNS + 8 * v).cast(), sums[row][v]);
+                    _mm256_storeu_si256(to.first.add((i + row) * to.pitch + 8 * v).cast(), sums[row][v]);
                 }
             }
         }

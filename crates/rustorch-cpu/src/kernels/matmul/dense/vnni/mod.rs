@@ -8,25 +8,30 @@
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
+#[cfg(target_arch = "x86_64")]
+mod bf16_tiles;
 mod i8_pairs;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use amx::Amx;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use bf16_tiles::{Bf16Tiles, Entered};
 pub(super) use i8_pairs::I8Pairs;
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::{Bf16Pairs, I8Quads};
 
 use super::Same;
 use super::gemm::{with_packed, with_scratch};
-use super::kernel::Scalar;
+use super::kernel::{Pitched, Scalar};
 use super::pack::{pack_columns, pack_rows};
 use crate::kernels::matmul::gemm_args::{GemmArgs, Target};
 use crate::kernels::matmul::rows::{GemmOutput, Parts};
 use crate::kernels::pointwise::Pointwise;
 use crate::{Isa, ThreadPool};
 use rustorch_core::Element;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Columns of a tile: two registers of 512 bits.
@@ -77,6 +82,18 @@ pub(super) trait Group: Sized + 'static {
         unsafe { to.write_bytes(0, COLUMNS) };
     }
 
+    /// Prepares registers of this thread for tiles.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of the group.
+    unsafe fn enter() {}
+
+    /// Gives them back.
+    ///
+    /// # Safety
+    /// As [`enter`](Self::enter).
+    unsafe fn leave() {}
+
     /// What becomes of the packed words of rows.
     fn rows(_words: &mut [u32]) {}
 
@@ -84,13 +101,44 @@ pub(super) trait Group: Sized + 'static {
     fn out(sum: Self::Sum, bias: Option<Self::Out>) -> Self::Out;
 }
 
-/// Writes rows of [`COLUMNS`] sums: `to[i][j] = start[j] + Σ x[p][i] · w[p][j]` over so many words `p`, in order; `x`, `w`, `start` and `to` come
+/// Words of the left operand's rows.
+#[derive(Clone, Copy)]
+pub(crate) struct Words {
+    /// Those of the first row.
+    pub(crate) first: *const u32,
+    /// How many there are from a row to the next.
+    pub(crate) row: usize,
+    /// How many there are from a row's [`DEPTH`](Group::DEPTH) words, which are contiguous, to its next ones.
+    pub(crate) step: usize,
+}
+
+/// Writes rows of [`COLUMNS`] sums: `to[i][j] = start[j] + Σ x[i][p] · w[p][j]` over so many words `p`, in order; `x`, `w`, `start` and `to` come
 /// behind their number.
 ///
-/// To be called where the CPU has the instructions of the group, with packed rows, as many as the tile is high, `w` of `[words][COLUMNS]`, a
-/// number for each column in `start`, and room for the sums.
+/// To be called where the CPU has the instructions of the group and the thread has [`Registers`], with as many rows as the tile is high, `w` of
+/// `[words][COLUMNS]`, a number for each column in `start`, and room for the sums.
 pub(super) type Tile<G> =
-    unsafe fn(usize, *const u32, *const u32, *const <G as Group>::Sum, *mut <G as Group>::Sum);
+    unsafe fn(usize, Words, *const u32, *const <G as Group>::Sum, Pitched<*mut <G as Group>::Sum>);
+
+/// A thread that has entered a group, until this is dropped. Nobody else on the thread enters one meanwhile.
+struct Registers<G: Group>(PhantomData<G>);
+
+impl<G: Group> Registers<G> {
+    /// # Safety
+    /// The CPU has the instructions of the group, and the thread has no registers.
+    unsafe fn enter() -> Registers<G> {
+        // SAFETY: this function's contract.
+        unsafe { G::enter() };
+        Registers(PhantomData)
+    }
+}
+
+impl<G: Group> Drop for Registers<G> {
+    fn drop(&mut self) {
+        // SAFETY: who made it knew that the CPU has the instructions.
+        unsafe { G::leave() };
+    }
+}
 
 /// The rows of the tallest tile.
 fn tallest<G: Group>() -> usize {
@@ -168,6 +216,8 @@ unsafe fn multiply<G: Group>(
     let len = (tallest * words).next_multiple_of(COLUMNS);
     with_scratch(len + tallest * COLUMNS, |stack: *mut i32| {
         let stack = stack.cast::<u32>();
+        // SAFETY: this function's contract; what is called below enters nothing.
+        let _registers = unsafe { Registers::<G>::enter() };
         for first in rows.clone().step_by(tallest) {
             let height = tallest.min(rows.end - first);
             let fits = G::TILES.iter().find(|(tall, _)| *tall >= height);
@@ -175,10 +225,12 @@ unsafe fn multiply<G: Group>(
             // SAFETY: this function's contract; there is room for a stack and the sums of a tile, which has as many rows.
             unsafe {
                 let sums = stack.add(len).cast::<G::Sum>();
+                let to = Pitched { first: sums, pitch: COLUMNS };
+                let rows = Words { first: stack, row: G::DEPTH, step: G::DEPTH * tall };
                 left.pack_rows(first, height, tall, stack);
                 for (panel, j) in columns.clone().step_by(COLUMNS).enumerate() {
                     let start = packed.address(panel * panel_len).cast_const();
-                    tile(words, stack, start.add(COLUMNS), start.cast(), sums);
+                    tile(words, rows, start.add(COLUMNS), start.cast(), to);
                     let n = COLUMNS.min(columns.end - j);
                     for i in 0..height {
                         let sums = std::slice::from_raw_parts(sums.add(i * COLUMNS), n);

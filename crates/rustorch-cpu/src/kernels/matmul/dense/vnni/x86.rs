@@ -1,6 +1,6 @@
 //! Groups that AVX-512 multiplies.
 
-use super::{COLUMNS, Group, Tile};
+use super::{COLUMNS, Group, Pitched, Tile, Words};
 use crate::Isa;
 use crate::kernels::matmul::dense::{Arithmetic, Half};
 use crate::kernels::matmul::gemm_args::GemmArgs;
@@ -23,9 +23,14 @@ pub(super) fn is_large<G: Group>(gemm: &GemmArgs) -> bool {
 pub(in super::super) struct Bf16Pairs;
 
 impl Bf16Pairs {
-    /// Whether the CPU has the instructions, and a matmul is large enough for them.
+    /// Whether the CPU has the instructions.
+    pub(super) fn exist() -> bool {
+        Isa::detect() == Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
+    }
+
+    /// Whether it has, and a matmul is large enough for them.
     pub(in super::super) fn fit(gemm: &GemmArgs) -> bool {
-        is_large::<Bf16Pairs>(gemm) && Isa::detect() == Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
+        is_large::<Bf16Pairs>(gemm) && Self::exist()
     }
 
     /// See [`Tile`].
@@ -35,10 +40,33 @@ impl Bf16Pairs {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     unsafe fn tile<const H: usize>(
         words: usize,
-        x: *const u32,
+        x: Words,
         w: *const u32,
         start: *const f32,
-        to: *mut f32,
+        to: Pitched<*mut f32>,
+    ) {
+        // SAFETY: this function's contract.
+        unsafe {
+            match x {
+                // As they are packed, a loop of its own.
+                Words { first, row: 1, step } if step == H => {
+                    Self::sums::<H>(words, first, [1, H], w, start, to)
+                }
+                Words { first, row, step } => Self::sums::<H>(words, first, [row, step], w, start, to),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`tile`](Self::tile).
+    #[inline(always)]
+    unsafe fn sums<const H: usize>(
+        words: usize,
+        x: *const u32,
+        [row, step]: [usize; 2],
+        w: *const u32,
+        start: *const f32,
+        to: Pitched<*mut f32>,
     ) {
         // SAFETY: this function's contract; registers of one size are made of each other.
         unsafe {
@@ -50,7 +78,7 @@ impl Bf16Pairs {
                     halves(_mm512_loadu_si512(w.add(p * COLUMNS + 16).cast())),
                 ];
                 for i in 0..H {
-                    let left = halves(_mm512_set1_epi32(x.add(p * H + i).cast::<i32>().read()));
+                    let left = halves(_mm512_set1_epi32(x.add(p * step + i * row).cast::<i32>().read()));
                     for v in 0..2 {
                         sums[i][v] = _mm512_dpbf16_ps(sums[i][v], left, right[v]);
                     }
@@ -58,7 +86,7 @@ impl Bf16Pairs {
             }
             for i in 0..H {
                 for v in 0..2 {
-                    _mm512_storeu_ps(to.add(i * COLUMNS + v * 16), sums[i][v]);
+                    _mm512_storeu_ps(to.first.add(i * to.pitch + v * 16), sums[i][v]);
                 }
             }
         }
@@ -150,10 +178,33 @@ impl<X: LowBits, T: LowBits> I8Quads<X, T> {
     #[target_feature(enable = "avx512f,avx512vnni")]
     unsafe fn tile<const H: usize>(
         words: usize,
-        x: *const u32,
+        x: Words,
         w: *const u32,
         start: *const i32,
-        to: *mut i32,
+        to: Pitched<*mut i32>,
+    ) {
+        // SAFETY: this function's contract.
+        unsafe {
+            match x {
+                // As they are packed, a loop of its own.
+                Words { first, row: 1, step } if step == H => {
+                    Self::sums::<H>(words, first, [1, H], w, start, to)
+                }
+                Words { first, row, step } => Self::sums::<H>(words, first, [row, step], w, start, to),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`tile`](Self::tile).
+    #[inline(always)]
+    unsafe fn sums<const H: usize>(
+        words: usize,
+        x: *const u32,
+        [row, step]: [usize; 2],
+        w: *const u32,
+        start: *const i32,
+        to: Pitched<*mut i32>,
     ) {
         // SAFETY: this function's contract.
         unsafe {
@@ -162,7 +213,7 @@ impl<X: LowBits, T: LowBits> I8Quads<X, T> {
             for p in 0..words {
                 let right = [0, 16].map(|v| _mm512_loadu_si512(w.add(p * COLUMNS + v).cast()));
                 for i in 0..H {
-                    let left = _mm512_set1_epi32(x.add(p * H + i).cast::<i32>().read());
+                    let left = _mm512_set1_epi32(x.add(p * step + i * row).cast::<i32>().read());
                     for v in 0..2 {
                         sums[i][v] = _mm512_dpbusd_epi32(sums[i][v], left, right[v]);
                     }
@@ -170,7 +221,7 @@ impl<X: LowBits, T: LowBits> I8Quads<X, T> {
             }
             for i in 0..H {
                 for v in 0..2 {
-                    _mm512_storeu_si512(to.add(i * COLUMNS + v * 16).cast(), sums[i][v]);
+                    _mm512_storeu_si512(to.first.add(i * to.pitch + v * 16).cast(), sums[i][v]);
                 }
             }
         }
