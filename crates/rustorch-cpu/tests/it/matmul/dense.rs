@@ -86,6 +86,29 @@ fn vectors_are_summed_in_lanes_in_any_layout() {
 }
 
 #[test]
+fn few_long_sums_are_those_of_chunks_in_order() {
+    let random = &mut Random::new(23);
+    for (m, n, k) in [(16, 16, 16_384), (5, 33, 9_000), (32, 32, 8_192), (2, 3, 8_193)] {
+        let (a, b) = (random.floats(m * k), random.floats(k * n));
+        let bias = random.floats(n);
+        let chunk = |i: usize, j: usize, from: usize| {
+            (from..k.min(from + 1024)).fold(0.0f32, |sum, p| a[i * k + p].mul_add(b[p * n + j], sum))
+        };
+        let sum =
+            |i: usize, j: usize| (0..k).step_by(1024).map(|p| chunk(i, j, p)).reduce(|x, y| x + y).unwrap();
+        let want: Vec<f32> = (0..m * n).map(|at| sum(at / n, at % n) + bias[at % n]).collect();
+        let columns: Vec<f32> = (0..m * k).map(|i| a[i % m * k + i / m]).collect();
+        let b = Tensor::of(&[k, n], &b);
+        for a in [Tensor::of(&[m, k], &a), Tensor::of(&[k, m], &columns).transposed()] {
+            for threads in [1, 3] {
+                let got = run(threads, &matmul(), &[&a, &b, &Tensor::of(&[n], &bias)]).values::<f32>();
+                assert_eq!(bits(&got), bits(&want), "{m} × {k} × {n}, {threads} threads");
+            }
+        }
+    }
+}
+
+#[test]
 fn floats_are_as_exact_as_their_dtype() {
     let random = &mut Random::new(11);
     for size in SIZES {

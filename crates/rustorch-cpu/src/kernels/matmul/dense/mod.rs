@@ -2,7 +2,8 @@
 //!
 //! Operands are packed, converted on the way, into panels in the dtype of accumulation; a kernel keeps a tile of results
 //! in registers. Each result is one chain of multiply-adds over the inner dimension, in order, but those with 16-bit weights on x86-64 (`dots`),
-//! and those of matmuls that need not be batch-invariant: of a vector ([`vector`]), and of `bf16` where the CPU has instructions for pairs ([`vnni`]).
+//! and those of matmuls that need not be batch-invariant: of a vector ([`vector`]), of few results with many products each ([`split_k`]), and of
+//! `bf16` where the CPU has instructions for pairs ([`vnni`]).
 
 #[cfg(target_arch = "aarch64")]
 mod arm;
@@ -15,6 +16,7 @@ mod gemm;
 mod kernel;
 mod many_rows;
 mod pack;
+mod split_k;
 mod subtract;
 mod vector;
 mod vnni;
@@ -330,6 +332,13 @@ pub(super) fn run(
             _ => {}
         }
     }
+    if !is_vector && op.allows_reassociation(dtypes.0, dtypes.1) && split_k::fits(gemm) {
+        match dtypes {
+            (DType::F32, DType::F32) => return run_split_k::<f32>(pool, op.activation, gemm, args, out),
+            (DType::F64, DType::F64) => return run_split_k::<f64>(pool, op.activation, gemm, args, out),
+            _ => {}
+        }
+    }
     #[cfg(target_arch = "x86_64")]
     match dtypes {
         (DType::BF16, DType::BF16) if !op.batch_invariant && Amx::<Bf16Pairs>::fit(gemm) => {
@@ -408,6 +417,24 @@ fn run_direct<T: Real + Pointwise>(
     let target = Target::<T>::new(out, args.get(2), activation)?;
     // SAFETY: the operands' views are valid; the result is this matmul's.
     unsafe { direct::run(pool, gemm, operands, &target) };
+    Ok(())
+}
+
+/// Matmuls of few results with long sums.
+fn run_split_k<T: Real + Pointwise>(
+    pool: &ThreadPool,
+    activation: Option<UnaryOp>,
+    gemm: &GemmArgs,
+    args: &[View<'_>],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault>
+where
+    Same<T>: Arithmetic<X = T, W = T, E = T>,
+{
+    let operands = [address::<T>(&args[0])?, address::<T>(&args[1])?];
+    let target = Target::<T>::new(out, args.get(2), activation)?;
+    // SAFETY: the operands' views are valid; the result is this matmul's.
+    unsafe { split_k::run(pool, gemm, operands, &target) };
     Ok(())
 }
 
