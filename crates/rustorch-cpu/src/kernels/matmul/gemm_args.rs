@@ -54,15 +54,6 @@ impl GemmArgs {
         Ok(GemmArgs { m, n, k, a_strides, b_strides, out_strides, batches })
     }
 
-    /// GEMMs of sizes `(m, n, k)` and strides of `a`, `b` and the output, which begin at these elements of them.
-    pub(crate) fn with_batches(
-        (m, n, k): (usize, usize, usize),
-        (a_strides, b_strides, out_strides): ([usize; 2], [usize; 2], [usize; 2]),
-        batches: SmallVec<[[usize; 3]; 1]>,
-    ) -> GemmArgs {
-        GemmArgs { m, n, k, a_strides, b_strides, out_strides, batches }
-    }
-
     /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.m == 0 || self.n == 0 || self.batches.is_empty()
@@ -184,11 +175,6 @@ impl<T: Element> Target<T> {
     ) -> Result<Target<T>, Fault> {
         let bias = bias.map(|bias| Ok::<_, Fault>((address::<T>(bias)?, bias.layout().strides()[0])));
         Ok(Target { base: address_mut::<T>(out)?, bias: bias.transpose()?, activation })
-    }
-
-    /// The elements of a slice, from its first one on.
-    pub(crate) fn of(out: &mut [T]) -> Target<T> {
-        Target { base: out.as_mut_ptr(), bias: None, activation: None }
     }
 }
 

@@ -88,7 +88,7 @@ fn vectors_are_summed_in_lanes_in_any_layout() {
 #[test]
 fn few_long_sums_are_those_of_chunks_in_order() {
     let random = &mut Random::new(23);
-    for (m, n, k) in [(16, 16, 16_384), (5, 33, 9_000), (32, 32, 8_192), (2, 3, 8_193)] {
+    for (m, n, k) in [(16, 16, 16_384), (5, 31, 9_000), (32, 32, 8_192), (2, 3, 8_193)] {
         let (a, b) = (random.floats(m * k), random.floats(k * n));
         let bias = random.floats(n);
         let chunk = |i: usize, j: usize, from: usize| {

@@ -421,7 +421,7 @@ fn run_direct<T: Real + Pointwise>(
 }
 
 /// Matmuls of few results with long sums.
-fn run_split_k<T: Real + Pointwise>(
+fn run_split_k<T: Real + Scalar + Pointwise>(
     pool: &ThreadPool,
     activation: Option<UnaryOp>,
     gemm: &GemmArgs,
