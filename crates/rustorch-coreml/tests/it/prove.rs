@@ -252,7 +252,7 @@ impl OnCpu {
 impl LoadedModel for OnCpu {
     fn new_state(&self) -> Result<ModelState, RuntimeError> {
         let states = self.states().into_iter().map(|state| vec![0; state.len()]).collect();
-        Ok(ModelState::new(Held { run: 0, states }))
+        Ok(ModelState::new(&self.signature, Held { run: 0, states }))
     }
 
     fn predict(

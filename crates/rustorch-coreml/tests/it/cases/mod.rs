@@ -3,7 +3,7 @@
 
 mod blocks;
 mod convnets;
-mod decoder;
+pub mod decoder;
 mod dtypes;
 mod networks;
 mod ops;
