@@ -33,5 +33,5 @@ pub use device::{CoreMlDevice, DeviceOptions};
 pub use error::{Declined, Error, Result};
 pub use function::Function;
 pub use info::{FunctionInfo, PackageInfo};
-pub use options::{CoreMlOptions, QuantWeights};
+pub use options::{AttentionForm, CoreMlOptions, QuantWeights};
 pub use package::Package;

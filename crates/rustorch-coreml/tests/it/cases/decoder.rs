@@ -16,7 +16,7 @@ const CONTEXT: usize = 32;
 const STEPS: usize = 30;
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![at_once(), at_once().in_f16(), steps(), steps().in_f16()]
+    vec![at_once(), at_once().in_f16(), steps(), steps().in_f16(), steps().in_f16().fused()]
 }
 
 /// A weight of a linear layer, or a table, of values that `f16` has.
