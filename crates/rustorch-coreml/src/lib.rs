@@ -22,6 +22,7 @@ mod info;
 mod layout;
 mod options;
 mod package;
+mod pipeline;
 mod proto;
 pub mod runtime;
 pub mod support;

@@ -5,6 +5,7 @@ use rustorch_core::{Attention, DType, Device, Graph, Node, Op, Shape, Source, Un
 use rustorch_coreml::{AttentionForm, CoreMlOptions, Error, Package, PackageInfo};
 use rustorch_tensor::autograd::apply;
 use rustorch_tensor::{Program, Result, Tensor, TensorSpec, capture};
+use sha2::{Digest, Sha256};
 use std::cell::Cell;
 use std::fs;
 use std::io;
@@ -109,6 +110,33 @@ fn nothing_is_overwritten_and_nothing_is_left() {
     let error = Package::new(program.graph(), &bytes).unwrap().write(&other).unwrap_err();
     assert!(error.to_string().contains("elements 0 to 12 have 44 bytes"), "{error}");
     assert_eq!(asked.get(), 1);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn large_weights_are_written_whole_or_not_at_all() {
+    // More than are under way to the disk at once.
+    let weight = cases::values(&[1000, 1500], 1);
+    let program = program(&[1, 1000], DType::F32, |x| x.matmul(&weight));
+    let constants = program.constants();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("large.mlpackage");
+    write(&program, &path).unwrap();
+    let blob = fs::read(path.join("Data/com.apple.CoreML/weights/weight.bin")).unwrap();
+    assert!(blob[128..] == weight.to_bytes().unwrap());
+    // It is named by its hash.
+    let hex: String = Sha256::digest(&blob).iter().map(|byte| format!("{byte:02X}")).collect();
+    let manifest = fs::read_to_string(path.join("Manifest.json")).unwrap();
+    assert!(manifest.contains(&format!("\"{}-{}-", &hex[..8], &hex[8..12])), "{hex}: {manifest}");
+
+    let whole = cases::bytes(&constants);
+    let fails_late = |i: usize, range: Range<usize>| match range.end > 1_400_000 {
+        true => Err(io::Error::other("the disk is on fire")),
+        false => whole(i, range),
+    };
+    let other = dir.path().join("other.mlpackage");
+    let error = Package::new(program.graph(), &fails_late).unwrap().write(&other).unwrap_err();
+    assert!(error.to_string().contains("the disk is on fire"), "{error}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
