@@ -64,7 +64,10 @@ fn main() {
         }
     };
     fs::create_dir_all(&folder).unwrap();
-    let names: Vec<String> = cases::all().into_iter().step_by(every).map(|case| case.name).collect();
+    let all = cases::all();
+    let by_turns = all.iter().filter(|case| !case.program.states().is_empty());
+    let by_turns: Vec<String> = by_turns.map(|case| format!("{}{}", case.name, prove::BY_TURNS)).collect();
+    let names: Vec<String> = all.into_iter().map(|case| case.name).chain(by_turns).step_by(every).collect();
     let mut rows = Vec::new();
     for (i, name) in names.iter().enumerate() {
         let of_case = apart(name, &folder, fake);
@@ -90,12 +93,13 @@ fn usage() {
 
 /// Runs a case in this process, and writes its rows to a file of its folder.
 fn one(name: &str, folder: &Path, fake: bool) {
-    let case = Arc::new(cases::all().into_iter().find(|case| case.name == name).unwrap());
+    let of = name.strip_suffix(prove::BY_TURNS).unwrap_or(name);
+    let case = Arc::new(cases::all().into_iter().find(|case| case.name == of).unwrap());
     let runtime: Arc<dyn Runtime> = match fake {
         true => Arc::new(CaseOnCpu { case: Arc::clone(&case), lies: false }),
         false => system_runtime().unwrap(),
     };
-    let rows = prove::prove(&*runtime, &case, folder);
+    let rows = prove::prove(&*runtime, name, &case, folder);
     fs::write(folder.join("rows.json"), serde_json::to_vec(&rows).unwrap()).unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! Weights in blocks: integer codes, and a scale and an offset for each 16 or 32 of them. A value is `scale * (code - offset)`.
 
-use crate::float::{FloatDtype, to_f16};
-use rustorch_core::{QuantType, f16};
+use crate::float::{FloatDtype, round_to_f16, round_to_f16_range};
+use rustorch_core::QuantType;
 use rustorch_quant::Codes;
 
 /// The dtype of codes.
@@ -22,11 +22,15 @@ impl CodeDtype {
 
     /// Appends codes, of an even number of 4 bits each.
     fn push(self, codes: &[i8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + codes.len() * self.bits() / 8, 0);
+        let out = &mut out[start..];
         match self {
-            CodeDtype::I8 => out.extend(codes.iter().map(|&q| q as u8)),
+            CodeDtype::I8 => out.iter_mut().zip(codes).for_each(|(byte, &q)| *byte = q as u8),
             // The first of two in the low bits.
             CodeDtype::I4 | CodeDtype::U4 => {
-                out.extend(codes.chunks_exact(2).map(|two| two[0] as u8 & 15 | (two[1] as u8) << 4))
+                let pairs = out.iter_mut().zip(codes.chunks_exact(2));
+                pairs.for_each(|(byte, two)| *byte = two[0] as u8 & 15 | (two[1] as u8) << 4);
             }
         }
     }
@@ -90,23 +94,28 @@ impl BlockForm {
     pub(crate) fn encode(&self, blocks: &[u8], parts: &mut Parts) -> Result<(), String> {
         let len = self.quant.block_len();
         let count = blocks.len() / self.quant.block_bytes() * len;
+        let first = parts.codes.len();
         parts.codes.reserve(self.bytes(Part::Codes, count));
+        let mut affine = Affine::default();
+        affine.scales.reserve(count / self.group);
+        affine.mins.reserve(count / self.group);
         let mut codes = Codes::new();
         for block in blocks.chunks(self.quant.block_bytes()) {
             rustorch_quant::expand(self.quant, block, &mut codes).map_err(|error| error.to_string())?;
-            for (i, q) in codes.q[..len].chunks_exact_mut(self.group).enumerate() {
-                // `Codes` has a scale for each 16.
-                let at = i * self.group / 16;
-                let affine = Affine::new(codes.scale[at], codes.min[at], self.float);
-                self.float.push(affine.scale, &mut parts.scales);
-                if self.has_offsets {
-                    self.float.push(affine.offset, &mut parts.offsets);
-                }
-                if affine.is_flat {
-                    q.fill(0);
-                }
-                self.codes.push(q, &mut parts.codes);
-            }
+            self.codes.push(&codes.q[..len], &mut parts.codes);
+            // `Codes` has a scale for each 16.
+            let places = (0..len / 16).step_by(self.group / 16);
+            affine.scales.extend(places.clone().map(|at| codes.scale[at]));
+            affine.mins.extend(places.map(|at| codes.min[at]));
+        }
+        let flat = affine.round(self.float);
+        self.float.append(&affine.scales, &mut parts.scales);
+        if self.has_offsets {
+            self.float.append(&affine.offsets, &mut parts.offsets);
+        }
+        let bytes = self.bytes(Part::Codes, self.group);
+        for group in flat {
+            parts.codes[first + group * bytes..][..bytes].fill(0);
         }
         Ok(())
     }
@@ -137,37 +146,40 @@ impl Parts {
     }
 }
 
-/// A group's scale and offset, as they are written.
-#[derive(Debug)]
+/// Scales and offsets of groups whose values are `scale * code - min`.
+#[derive(Debug, Default)]
 struct Affine {
-    scale: f32,
-    offset: f32,
-    /// Whether all of its codes are 0, since no scale and offset give its values otherwise.
-    is_flat: bool,
+    scales: Vec<f32>,
+    mins: Vec<f32>,
+    offsets: Vec<f32>,
 }
 
 impl Affine {
-    /// Of a group whose values are `scale * code - min`.
-    fn new(scale: f32, min: f32, float: FloatDtype) -> Affine {
-        if min == 0.0 {
-            let scale = if float == FloatDtype::F16 { to_f16(scale).to_f32() } else { scale };
-            return Affine { scale, offset: 0.0, is_flat: false };
+    /// Makes scales and offsets of what is written. Returns the groups whose codes have to be 0, since no scale and offset give their values otherwise.
+    fn round(&mut self, float: FloatDtype) -> Vec<usize> {
+        let is_f16 = float == FloatDtype::F16;
+        if is_f16 {
+            round_to_f16_range(&mut self.scales);
         }
-        // As they will be read: an offset beyond the range of `f16` is infinite here.
-        let (scale, min, offset) = match float {
-            FloatDtype::F32 => (scale, min, min / scale),
-            FloatDtype::F16 => {
-                let scale = to_f16(scale).to_f32();
-                (scale, to_f16(min).to_f32(), f16::from_f32(min / scale).to_f32())
+        self.offsets.extend(self.mins.iter().zip(&self.scales).map(|(min, scale)| min / scale));
+        if is_f16 {
+            // As it will be read: an offset beyond the range of `f16` is infinite here.
+            round_to_f16(&mut self.offsets);
+        }
+        if is_f16 {
+            round_to_f16_range(&mut self.mins);
+        }
+        let mut flat = Vec::new();
+        for (group, (scale, offset)) in self.scales.iter_mut().zip(&mut self.offsets).enumerate() {
+            let min = self.mins[group];
+            if min == 0.0 || scale.is_nan() {
+                *offset = 0.0;
+            } else if !offset.is_finite() {
+                // The scale is 0, or so small beside the minimum that all values are that: minus the minimum.
+                (*scale, *offset) = (min, 1.0);
+                flat.push(group);
             }
-        };
-        if min == 0.0 || scale.is_nan() {
-            return Affine { scale, offset: 0.0, is_flat: false };
         }
-        if offset.is_finite() {
-            return Affine { scale, offset, is_flat: false };
-        }
-        // The scale is 0, or so small beside the minimum that all values are that: minus the minimum.
-        Affine { scale: min, offset: 1.0, is_flat: true }
+        flat
     }
 }

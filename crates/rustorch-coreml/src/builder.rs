@@ -2,7 +2,7 @@
 
 use crate::blob::{Blob, BlobData, Elements, Form};
 use crate::blocks::{BlockForm, CodeDtype, Part};
-use crate::float::{FloatDtype, to_f16};
+use crate::float::FloatDtype;
 use crate::proto as pb;
 use rustorch_core::DType;
 use std::collections::{BTreeMap, HashMap};
@@ -146,6 +146,11 @@ impl Builder {
     /// That the program needs this version.
     pub(crate) fn requires(&mut self, specification: Specification) {
         self.shared.specification = self.shared.specification.max(specification);
+    }
+
+    /// The lowest version that has all that has been built.
+    pub(crate) fn specification(&self) -> Specification {
+        self.shared.specification
     }
 
     /// A state of `f16`, and its value when a run begins.
@@ -529,8 +534,7 @@ fn tensor_value(data: Data) -> pb::TensorValue {
     match data {
         Data::Float(FloatDtype::F32, values) => tensor.floats = Some(pb::Floats { values }),
         Data::Float(FloatDtype::F16, values) => {
-            let values = values.into_iter().flat_map(|value| to_f16(value).to_le_bytes()).collect();
-            tensor.bytes = Some(pb::Bytes { values });
+            tensor.bytes = Some(pb::Bytes { values: FloatDtype::F16.encode(&values) });
         }
         Data::I32(values) => tensor.ints = Some(pb::Ints { values }),
         Data::Bool(values) => tensor.bools = Some(pb::Bools { values }),

@@ -1,5 +1,6 @@
 //! Floats of programs: their dtypes, and conversion to them.
 
+use half::slice::HalfFloatSliceExt;
 use rustorch_core::{DType, f16};
 
 /// The dtype of a program's floats.
@@ -41,31 +42,56 @@ impl FloatDtype {
         }
     }
 
-    /// Appends a value as little-endian bytes.
-    pub(crate) fn push(self, value: f32, out: &mut Vec<u8>) {
+    /// Appends values as little-endian bytes.
+    pub(crate) fn append(self, values: &[f32], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + values.len() * self.bytes(), 0);
+        let out = &mut out[start..];
         match self {
-            FloatDtype::F16 => out.extend(to_f16(value).to_le_bytes()),
-            FloatDtype::F32 => out.extend(value.to_le_bytes()),
+            FloatDtype::F16 => {
+                let words = to_f16s(values);
+                out.chunks_exact_mut(2)
+                    .zip(words)
+                    .for_each(|(two, word)| two.copy_from_slice(&word.to_le_bytes()));
+            }
+            FloatDtype::F32 => {
+                out.chunks_exact_mut(4)
+                    .zip(values)
+                    .for_each(|(four, value)| four.copy_from_slice(&value.to_le_bytes()));
+            }
         }
     }
 
     /// Values as little-endian bytes.
     pub(crate) fn encode(self, values: &[f32]) -> Vec<u8> {
-        match self {
-            FloatDtype::F16 => values.iter().flat_map(|&value| to_f16(value).to_le_bytes()).collect(),
-            FloatDtype::F32 => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-        }
+        let mut bytes = Vec::new();
+        self.append(values, &mut bytes);
+        bytes
     }
 }
 
-/// The nearest `f16`. Finite values beyond its range become its largest: masks are often the least `f32`, and where infinities meet, sums are NaN.
-pub(crate) fn to_f16(value: f32) -> f16 {
-    let near = f16::from_f32(value);
-    match near.is_infinite() && value.is_finite() {
-        true if value > 0.0 => f16::MAX,
-        true => f16::MIN,
-        false => near,
+/// The nearest `f16` of values. Finite ones beyond its range become its largest: masks are often the least `f32`, and where infinities meet, sums are NaN.
+pub(crate) fn to_f16s(values: &[f32]) -> Vec<f16> {
+    let mut near = vec![f16::ZERO; values.len()];
+    near.convert_from_f32_slice(values);
+    for (near, value) in near.iter_mut().zip(values) {
+        if near.is_infinite() && value.is_finite() {
+            *near = if *value > 0.0 { f16::MAX } else { f16::MIN };
+        }
     }
+    near
+}
+
+/// Rounds values as [`to_f16s`] does.
+pub(crate) fn round_to_f16_range(values: &mut [f32]) {
+    to_f16s(values).convert_to_f32_slice(values);
+}
+
+/// Rounds values to the nearest `f16`, those beyond its range to infinity.
+pub(crate) fn round_to_f16(values: &mut [f32]) {
+    let mut near = vec![f16::ZERO; values.len()];
+    near.convert_from_f32_slice(values);
+    near.convert_to_f32_slice(values);
 }
 
 /// Values of a dtype of floats or blocks, in native byte order.

@@ -16,6 +16,20 @@ pub enum QuantWeights {
     F16,
 }
 
+/// What attention becomes. With a soft-cap it is always composed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AttentionForm {
+    /// [`Fused`](Self::Fused) where it computes in `f32`, in a program that needs specification 9 for something else; else
+    /// [`Composed`](Self::Composed).
+    #[default]
+    Auto,
+    /// Matmuls and a softmax. Scores and softmax are `f32`, also in `f16` programs.
+    Composed,
+    /// Core ML's operation `scaled_dot_product_attention`, which needs specification 9: macOS 15, iOS 18. In `f16` programs, its scores and
+    /// softmax are `f16`.
+    Fused,
+}
+
 /// How a graph becomes a program.
 ///
 /// ```
@@ -30,6 +44,8 @@ pub struct CoreMlOptions {
     pub allow_f16: bool,
     /// What becomes of constants of block types.
     pub quant_weights: QuantWeights,
+    /// What attention becomes.
+    pub attention: AttentionForm,
     /// Names of the inputs, in order: `input_0`, .. where there are none.
     pub inputs: Vec<String>,
     /// Names of the outputs, in order: `output_0`, .. where there are none.

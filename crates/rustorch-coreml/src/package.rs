@@ -3,6 +3,7 @@
 use crate::blob::{Blob, Constants};
 use crate::builder::Specification;
 use crate::emit;
+use crate::pipeline::write_hashed;
 use crate::runtime::Signature;
 use crate::{CoreMlOptions, Error, Function, Result};
 use prost::Message;
@@ -10,7 +11,7 @@ use rustorch_core::Graph;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -97,10 +98,9 @@ impl<'a> Package<'a> {
     /// # Errors
     /// [`Error::Constant`].
     pub fn digest(&self) -> Result<String> {
-        let mut hash = Hashed { hash: Sha256::new(), out: io::sink() };
-        hash.hash.update(&self.model);
+        let mut hash = Hashed(Sha256::new_with_prefix(&self.model));
         self.blob.write(self.constants, Path::new("weight.bin"), &mut hash)?;
-        Ok(hex(&hash.hash.finalize()))
+        Ok(hex(&hash.0.finalize()))
     }
 
     /// Writes the package. The folder appears whole or not at all.
@@ -134,11 +134,8 @@ impl<'a> Package<'a> {
             let path = weights.join("weight.bin");
             let io = |source| Error::Io { path: path.clone(), source };
             let file = File::create(&path).map_err(io)?;
-            let mut out = Hashed { hash: Sha256::new(), out: BufWriter::new(file) };
-            self.blob.write(self.constants, &path, &mut out)?;
-            let file = out.out.into_inner().map_err(|error| io(error.into_error()))?;
-            file.sync_all().map_err(io)?;
-            items.push(("weights", "CoreML Model Weights", uuid(&out.hash.finalize())));
+            let hash = write_hashed(&file, io, |out| self.blob.write(self.constants, &path, out))?;
+            items.push(("weights", "CoreML Model Weights", uuid(&hash)));
         }
         write_file(&folder.join("Manifest.json"), manifest(&items).as_bytes())
     }
@@ -196,20 +193,16 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// Hashes what is written.
-struct Hashed<W> {
-    hash: Sha256,
-    out: W,
-}
+struct Hashed(Sha256);
 
-impl<W: Write> Write for Hashed<W> {
+impl Write for Hashed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        self.hash.update(&bytes[..written]);
-        Ok(written)
+        self.0.update(bytes);
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+        Ok(())
     }
 }
 

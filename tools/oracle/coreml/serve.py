@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Evaluate a package again and again, for a test that runs it in the place of Core ML: `rustorch-coreml/tests/it/oracle.rs`.
 
-    serve.py MODEL.mlpackage [FUNCTION]
+    serve.py MODEL.mlpackage
 
-Reads the bytes of all inputs of the function (`main` if none is named) from standard input, in the order of its description, and writes those of all outputs, until its input ends. If
-the function has states, a number is before the inputs, of 64 bits: the states of each number begin with zeros, and are as the last evaluation with it left them. A
-package in which something is wrong is refused: the process ends with 1, and says why.
+Reads from standard input the number of a function, of 64 bits, in the order of the package's names, and the bytes of all its inputs, in the order of its description, and writes those of
+all outputs, until its input ends. If the function has states, a number is before the inputs, of 64 bits: the states of each number begin with zeros, and are as the last evaluation
+with it left them, of whichever function. A package in which something is wrong is refused: the process ends with 1, and says why.
 """
 
 import sys
@@ -31,24 +31,16 @@ def main():
     errors += oracle.lint(model, str(weights))
     if errors:
         sys.exit("\n".join(errors))
-    function = sys.argv[2] if len(sys.argv) > 2 else "main"
-    described = next((of for of in model.description.functions if of.name == function), model.description)
-    inputs, outputs = features(described.input), features(described.output)
-    states = {}
-    while True:
-        given, number = {}, None
-        if described.state:
-            data = sys.stdin.buffer.read(8)
-            if not data:
-                return
-            number = int.from_bytes(data, sys.byteorder)
-        for name, dtype, shape in inputs:
-            count = int(np.prod(shape))
-            data = sys.stdin.buffer.read(count * dtype.itemsize)
-            if not data and not given:
-                return
-            given[name] = np.frombuffer(data, dtype).reshape(shape)
-        results, states[number], _ = oracle.evaluate(model, str(weights), given, states.get(number), function)
+    names = sorted(model.mlProgram.functions)
+    described = {function.name: function for function in model.description.functions} or {names[0]: model.description}
+    states, read = {}, sys.stdin.buffer.read
+    while data := read(8):
+        function = names[int.from_bytes(data, sys.byteorder)]
+        inputs, outputs = features(described[function].input), features(described[function].output)
+        number = int.from_bytes(read(8), sys.byteorder) if described[function].state else None
+        given = {name: np.frombuffer(read(int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape) for name, dtype, shape in inputs}
+        results, after, _ = oracle.evaluate(model, str(weights), given, states.get(number), function)
+        states[number] = {**states.get(number, {}), **after}
         for name, dtype, shape in outputs:
             sys.stdout.buffer.write(np.ascontiguousarray(np.asarray(results[name]).reshape(shape), dtype).tobytes())
         sys.stdout.buffer.flush()

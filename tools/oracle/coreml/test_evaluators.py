@@ -32,9 +32,9 @@ def by_onnx(kind, args, **attributes):
     return session.run(["y"], dict(zip(names, args)))[0]
 
 
-def by_oracle(kind, **arguments):
+def by_oracle(kind, opset=AvailableTarget.iOS15, **arguments):
     """The same by MIL's builder, whose constant folding the evaluators are part of."""
-    with Function({}, opset_version=AvailableTarget.iOS15):
+    with Function({}, opset_version=opset):
         given = {name: mb.const(val=value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
         return getattr(mb, kind)(**given).val
 
@@ -137,7 +137,24 @@ def gather_along_axis(rng):
     return by_oracle("gather_along_axis", x=x, indices=indices, axis=axis), by_onnx("GatherElements", [x, indices], axis=axis)
 
 
-COMPARED = [conv, conv_transpose, max_pool, avg_pool, batch_norm, silu, layer_norm, gelu, cumsum, gather_along_axis]
+def scaled_dot_product_attention(rng):
+    lead, (queries, keys, width, out) = [2, 3][: int(rng.integers(1, 3))], rng.integers(1, 6, 4)
+    query, key, value = floats(rng, *lead, queries, width), floats(rng, *lead, keys, width), floats(rng, *lead, keys, out)
+    scores = by_onnx("MatMul", [query, key.swapaxes(-1, -2)]) / np.float32(np.sqrt(width))
+    masks = {}
+    if rng.random() < 0.7:
+        mask = floats(rng, *lead[: int(rng.integers(0, 2))], queries, keys) if len(lead) == 1 else floats(rng, 1, queries, keys)
+        if rng.random() < 0.5:
+            mask = mask > 0
+            # Behind one without a key, both have NaN.
+            mask[..., 0] = True
+        masks["attn_mask"] = mask
+        scores = np.where(mask, scores, np.float32(-np.inf)) if mask.dtype == bool else scores + mask
+    got = by_oracle("scaled_dot_product_attention", AvailableTarget.iOS18, query=query, key=key, value=value, **masks)
+    return got, by_onnx("MatMul", [by_onnx("Softmax", [scores], axis=-1), value])
+
+
+COMPARED = [conv, conv_transpose, max_pool, avg_pool, batch_norm, silu, layer_norm, gelu, cumsum, gather_along_axis, scaled_dot_product_attention]
 
 
 def main():

@@ -77,6 +77,18 @@ pub(crate) struct CoremlArgs {
     /// What becomes of weights of block types (Q4_K, ..): blocks, where Core ML has a form of them, or f16
     #[arg(long, value_enum, default_value_t)]
     pub(crate) weights: Weights,
+    /// What attention becomes: Core ML's operation for it, whose softmax is f16 in f16 programs, or matmuls and a softmax in f32; `auto` takes the former with `--precision f32`
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) attention: AttentionKind,
+}
+
+/// What attention becomes.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum AttentionKind {
+    #[default]
+    Auto,
+    Composed,
+    Fused,
 }
 
 /// What becomes of weights of block types.

@@ -11,9 +11,9 @@ mod sampling;
 mod values;
 
 pub(crate) use commands::{
-    ArchitecturesArgs, AssumedSystem, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, CoremlArgs,
-    CoremlCommand, CoremlProgramsArgs, DevicesArgs, ExplainArgs, ExportArgs, ExportFormat, GraphArgs,
-    InspectArgs, PlanArgs, Precision, PullArgs, TokenizeArgs, Weights,
+    ArchitecturesArgs, AssumedSystem, AttentionKind, BenchArgs, BenchCommand, BenchDevicesArgs,
+    CompletionsArgs, CoremlArgs, CoremlCommand, CoremlProgramsArgs, DevicesArgs, ExplainArgs, ExportArgs,
+    ExportFormat, GraphArgs, InspectArgs, PlanArgs, Precision, PullArgs, TokenizeArgs, Weights,
 };
 pub(crate) use embedding::{EmbedArgs, RerankArgs, VectorFormat};
 pub(crate) use evaluate::{ImatrixArgs, PerplexityArgs, TextArgs};

@@ -1,10 +1,10 @@
 //! `export`: a model for other runtimes.
 
-use crate::args::{CoremlArgs, ExportArgs, ExportFormat, Precision, Weights};
+use crate::args::{AttentionKind, CoremlArgs, ExportArgs, ExportFormat, Precision, Weights};
 use crate::failure::Failure;
 use crate::{memory, model, output};
 use rustorch::Numerics;
-use rustorch::coreml::{CoreMlOptions, QuantWeights};
+use rustorch::coreml::{AttentionForm, CoreMlOptions, QuantWeights};
 use rustorch::files::save_mlpackage_functions;
 use rustorch::llm::LanguageModel;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +53,11 @@ fn coreml(args: &CoremlArgs) -> Result<(), Failure> {
         quant_weights: match args.weights {
             Weights::Blocks => QuantWeights::Blocks,
             Weights::F16 => QuantWeights::F16,
+        },
+        attention: match args.attention {
+            AttentionKind::Auto => AttentionForm::Auto,
+            AttentionKind::Composed => AttentionForm::Composed,
+            AttentionKind::Fused => AttentionForm::Fused,
         },
         inputs: vec!["token".to_owned(), "position".to_owned()],
         outputs: vec!["logits".to_owned()],

@@ -43,6 +43,27 @@ fn weights_stay_in_blocks_unless_told_otherwise() {
 }
 
 #[test]
+fn attention_is_fused_in_f32_or_where_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for (i, (args, is_fused)) in [
+        (&["--precision", "f32"][..], true),
+        (&["--precision", "f32", "--attention", "composed"], false),
+        (&["--precision", "f16"], false),
+        (&["--precision", "f16", "--attention", "fused"], true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = folder.path().join(i.to_string());
+        let shown = path.to_str().unwrap();
+        succeed(&[&["export", "coreml", "-m", MODEL, "-o", shown, "-c", "64"], args].concat());
+        let text = succeed(&["inspect", shown]);
+        assert_eq!(text.contains("scaled_dot_product_attention"), is_fused, "{args:?}: {text}");
+        assert_eq!(text.contains("softmax"), !is_fused, "{args:?}: {text}");
+    }
+}
+
+#[test]
 fn functions_share_weights() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

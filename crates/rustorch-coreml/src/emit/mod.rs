@@ -78,10 +78,28 @@ pub(crate) fn program(
     functions: &[Function<'_>],
     constants: &Constants<'_>,
 ) -> Result<(Model, Blob, Specification)> {
-    let (mut shared, mut made, mut declined) = (Shared::default(), Vec::new(), Vec::new());
-    if !builder::is_plain(functions.iter().map(|function| function.name.as_str())) {
-        shared.specification = Specification::V9;
+    let is_plain = builder::is_plain(functions.iter().map(|function| function.name.as_str()));
+    let least = if is_plain { Specification::default() } else { Specification::V9 };
+    let made = at_least(least, functions, constants)?;
+    // Attention has another form from version 9 on, and what needs it may come later.
+    if made.2 > least && functions.iter().any(|function| has_attention(function.graph)) {
+        return at_least(made.2, functions, constants);
     }
+    Ok(made)
+}
+
+fn has_attention(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|node| matches!(node.op, Op::Attention(_) | Op::CachedAttention(_)))
+}
+
+/// The same for a version or a later one.
+fn at_least(
+    specification: Specification,
+    functions: &[Function<'_>],
+    constants: &Constants<'_>,
+) -> Result<(Model, Blob, Specification)> {
+    let (mut shared, mut made, mut declined) = (Shared::default(), Vec::new(), Vec::new());
+    shared.specification = specification;
     for function in functions {
         let (emitted, next, reasons) = emit_function(function, constants, shared)?;
         shared = next;

@@ -215,7 +215,7 @@ impl Emitter<'_> {
         self.b.op("transpose", &[("x", x), ("perm", &perm)], x.dtype, &dims).with_range(x.range)
     }
 
-    fn tile(&mut self, x: &Var, repeats: &[usize]) -> Var {
+    pub(super) fn tile(&mut self, x: &Var, repeats: &[usize]) -> Var {
         let dims: Vec<usize> = x.dims.iter().zip(repeats).map(|(dim, n)| dim * n).collect();
         let reps = self.b.ints(repeats);
         self.b.op("tile", &[("x", x), ("reps", &reps)], x.dtype, &dims).with_range(x.range)

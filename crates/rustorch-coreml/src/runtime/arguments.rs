@@ -96,8 +96,10 @@ pub enum ArgumentError {
     /// The program has no states, and is given some.
     #[error("the program has no states, and is given some; give none")]
     UnexpectedState,
-    /// The states are another program's.
-    #[error("the states are those of another program; give what `new_state` of this one makes")]
+    /// The states are another package's, or those of a function that has other ones.
+    #[error(
+        "the states are those of another package, of a function with other states, or of other compute units; give what `new_state` of this program makes"
+    )]
     OtherState,
     /// A prediction with the states failed.
     #[error("a prediction with these states failed and may have changed them; begin with new ones")]
@@ -142,6 +144,7 @@ impl Signature {
         match (state, &self.states[..]) {
             (None, [_, ..]) => return Err(ArgumentError::MissingState(names(&self.states))),
             (Some(_), []) => return Err(ArgumentError::UnexpectedState),
+            (Some(state), own) if !state.is_of(own) => return Err(ArgumentError::OtherState),
             _ => {}
         }
         count("inputs", inputs.len(), &self.inputs)?;

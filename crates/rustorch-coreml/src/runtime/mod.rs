@@ -48,7 +48,8 @@ pub trait Runtime: Send + Sync {
 
 /// A loaded program.
 pub trait LoadedModel: Send + Sync {
-    /// Memory for the states of the program, which hold zeros. Conversations at once have one each.
+    /// Memory for the states of the function, which hold zeros. Conversations at once have one each. Models of other functions with the same states,
+    /// loaded from the same folder for the same units, take it in turns with this one.
     ///
     /// # Errors
     /// If the program has no states, or the runtime fails.

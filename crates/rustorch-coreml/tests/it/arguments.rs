@@ -68,8 +68,8 @@ fn number_dtype_shape_and_bytes_are_those_of_the_program() {
 #[test]
 fn states_are_given_where_there_are_some() {
     let mut signature = Signature { inputs: vec![], outputs: vec![], ..signature() };
-    let mut state = ModelState::new(7u8);
-    assert_eq!(signature.check(&[], Some(&state), &[]), Err(ArgumentError::UnexpectedState));
+    let of_none = ModelState::new(&signature, 7u8);
+    assert_eq!(signature.check(&[], Some(&of_none), &[]), Err(ArgumentError::UnexpectedState));
     signature.states.push(Feature {
         name: "state_0".to_owned(),
         dtype: DType::F16,
@@ -81,6 +81,8 @@ fn states_are_given_where_there_are_some() {
         missing.to_string().starts_with("the program has states (state_0), and is given none"),
         "{missing}"
     );
+    assert_eq!(signature.check(&[], Some(&of_none), &[]), Err(ArgumentError::OtherState));
+    let mut state = ModelState::new(&signature, 7u8);
     signature.check(&[], Some(&state), &[]).unwrap();
 
     let failed = |result: Result<(), RuntimeError>| match result {

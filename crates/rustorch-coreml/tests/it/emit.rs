@@ -1,9 +1,11 @@
 //! What packages are made of, and what is refused.
 
 use crate::cases;
-use rustorch_core::{DType, Device, Graph, Node, Op, Shape, Source, UnaryOp, Value};
-use rustorch_coreml::{CoreMlOptions, Error, Package};
+use rustorch_core::{Attention, DType, Device, Graph, Node, Op, Shape, Source, UnaryOp, Value};
+use rustorch_coreml::{AttentionForm, CoreMlOptions, Error, Package, PackageInfo};
+use rustorch_tensor::autograd::apply;
 use rustorch_tensor::{Program, Result, Tensor, TensorSpec, capture};
+use sha2::{Digest, Sha256};
 use std::cell::Cell;
 use std::fs;
 use std::io;
@@ -108,6 +110,33 @@ fn nothing_is_overwritten_and_nothing_is_left() {
     let error = Package::new(program.graph(), &bytes).unwrap().write(&other).unwrap_err();
     assert!(error.to_string().contains("elements 0 to 12 have 44 bytes"), "{error}");
     assert_eq!(asked.get(), 1);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn large_weights_are_written_whole_or_not_at_all() {
+    // More than are under way to the disk at once.
+    let weight = cases::values(&[1000, 1500], 1);
+    let program = program(&[1, 1000], DType::F32, |x| x.matmul(&weight));
+    let constants = program.constants();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("large.mlpackage");
+    write(&program, &path).unwrap();
+    let blob = fs::read(path.join("Data/com.apple.CoreML/weights/weight.bin")).unwrap();
+    assert!(blob[128..] == weight.to_bytes().unwrap());
+    // It is named by its hash.
+    let hex: String = Sha256::digest(&blob).iter().map(|byte| format!("{byte:02X}")).collect();
+    let manifest = fs::read_to_string(path.join("Manifest.json")).unwrap();
+    assert!(manifest.contains(&format!("\"{}-{}-", &hex[..8], &hex[8..12])), "{hex}: {manifest}");
+
+    let whole = cases::bytes(&constants);
+    let fails_late = |i: usize, range: Range<usize>| match range.end > 1_400_000 {
+        true => Err(io::Error::other("the disk is on fire")),
+        false => whole(i, range),
+    };
+    let other = dir.path().join("other.mlpackage");
+    let error = Package::new(program.graph(), &fails_late).unwrap().write(&other).unwrap_err();
+    assert!(error.to_string().contains("the disk is on fire"), "{error}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
@@ -226,6 +255,54 @@ fn versions_are_the_lowest() {
         state.to_dtype(DType::F32)
     });
     assert_eq!(version(&stateful, &f32), 9);
+}
+
+#[test]
+fn attention_is_one_operation_where_a_program_may_have_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let attention = |softcap, state: Option<Tensor>| {
+        let op = Op::Attention(Attention { softcap, ..Attention::new(0.5) });
+        let spec = || TensorSpec::new([2, 3, 4], DType::F32).unwrap();
+        let program = capture(&[spec(), spec(), spec()], |x| {
+            let y = apply(&op, &[&x[0], &x[1], &x[2]])?.remove(0);
+            let Some(state) = &state else { return Ok(vec![y]) };
+            // Behind the attention, what needs specification 9.
+            state.add_(&y.to_dtype(DType::F16)?)?;
+            Ok(vec![state.to_dtype(DType::F32)?])
+        });
+        program.unwrap()
+    };
+    let state = || Some(Tensor::zeros([2, 3, 4], DType::F16).unwrap());
+    let (plain, capped) = (attention(None, None), attention(Some(5.0), None));
+    let (stateful, stateful_capped) = (attention(None, state()), attention(Some(5.0), state()));
+    let none = |_: usize, _: Range<usize>| Err(io::Error::other("there are none"));
+    let mut count = 0;
+    let mut emitted = |program: &Program, form: AttentionForm, allow_f16: bool| {
+        let options = CoreMlOptions { attention: form, allow_f16, ..Default::default() };
+        let package = package(program, &none, &options).unwrap();
+        count += 1;
+        let path = dir.path().join(format!("{count}.mlpackage"));
+        package.write(&path).unwrap();
+        let operations = PackageInfo::read(&path).unwrap().functions.remove(0).operations;
+        let (fused, softmax) =
+            (operations.contains_key("scaled_dot_product_attention"), operations.contains_key("softmax"));
+        assert_ne!(fused, softmax);
+        (package.specification_version(), fused)
+    };
+    use AttentionForm::{Auto, Composed, Fused};
+    for (program, form, allow_f16, expected) in [
+        (&plain, Auto, false, (6, false)),
+        (&plain, Composed, false, (6, false)),
+        (&plain, Fused, false, (9, true)),
+        (&plain, Fused, true, (9, true)),
+        (&capped, Fused, false, (6, false)),
+        (&stateful, Auto, false, (9, true)),
+        (&stateful, Auto, true, (9, false)),
+        (&stateful, Composed, false, (9, false)),
+        (&stateful_capped, Auto, false, (9, false)),
+    ] {
+        assert_eq!(emitted(program, form, allow_f16), expected, "{form:?}, {allow_f16}\n{}", program.graph());
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod cases;
 mod device;
 mod emit;
 mod fake;
+mod functions;
 mod info;
 mod layouts;
 mod oracle;

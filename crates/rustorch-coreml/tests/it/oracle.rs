@@ -3,19 +3,25 @@
 use crate::cases;
 use crate::device::{SlowMachine, cpu_cost, reports};
 use crate::fake::{Known, known};
+use crate::functions;
 use rustorch_core::{Attention, Backend, CachedAttention, DType, Decline, Device, Op};
 use rustorch_coreml::admission::{AdmissionOptions, ModelCache, serve, verdicts};
 use rustorch_coreml::device::Assumptions;
 use rustorch_coreml::runtime::{
-    Array, ArrayMut, ComputeUnits, LoadedModel, ModelState, PlanShares, Runtime, RuntimeError, Signature,
+    ArgumentError, Array, ArrayMut, ComputeUnits, LoadedModel, ModelState, PlanShares, Runtime, RuntimeError,
+    Signature,
 };
-use rustorch_coreml::{CoreMlDevice, CoreMlOptions, DeviceOptions, Function, Package, PackageInfo};
+use rustorch_coreml::{
+    AttentionForm, CoreMlDevice, CoreMlOptions, DeviceOptions, Function, Package, PackageInfo,
+};
 use rustorch_runtime::coreml::ExecutorReference;
 use rustorch_runtime::{HybridExecutor, Placement};
 use rustorch_tensor::autograd::apply;
 use rustorch_tensor::{Program, Tensor, TensorSpec, capture};
 use rustorch_testkit::{Requirement, skip};
 use rustorch_testkit::{child, is_child};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -35,8 +41,16 @@ fn python() -> Option<PathBuf> {
     python.exists().then_some(python)
 }
 
+/// A process for each package, which its functions share.
 struct Oracle {
     python: PathBuf,
+    served: Mutex<HashMap<PathBuf, Arc<Served>>>,
+}
+
+impl Oracle {
+    fn new(python: &Path) -> Oracle {
+        Oracle { python: python.to_owned(), served: Mutex::default() }
+    }
 }
 
 impl Runtime for Oracle {
@@ -59,17 +73,16 @@ impl Runtime for Oracle {
         _: ComputeUnits,
         signature: &Signature,
     ) -> Result<Box<dyn LoadedModel>, RuntimeError> {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/oracle/coreml/serve.py");
-        let process = Command::new(&self.python)
-            .args(["-W", "ignore", script])
-            .arg(compiled)
-            .args(&signature.function)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(RuntimeError::io(&self.python))?;
-        let (process, states) = (Mutex::new(process), AtomicU64::new(0));
-        Ok(Box::new(Evaluated { process, signature: signature.clone(), states }))
+        let mut served = self.served.lock().unwrap();
+        let served = match served.entry(compiled.to_owned()) {
+            Entry::Occupied(have) => Arc::clone(have.get()),
+            Entry::Vacant(none) => Arc::clone(none.insert(Arc::new(Served::start(&self.python, compiled)?))),
+        };
+        // A damaged package is refused by the process.
+        let names = PackageInfo::read(compiled).map_or(Vec::new(), |info| info.functions);
+        let function = signature.function.as_deref().unwrap_or("main");
+        let number = names.iter().position(|of| of.name == function).unwrap_or(0) as u64;
+        Ok(Box::new(Evaluated { served, number, signature: signature.clone() }))
     }
 }
 
@@ -87,16 +100,50 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-struct Evaluated {
+/// A process that evaluates a package.
+struct Served {
     process: Mutex<Child>,
-    signature: Signature,
     /// How many states there were.
     states: AtomicU64,
 }
 
+impl Served {
+    fn start(python: &Path, package: &Path) -> Result<Served, RuntimeError> {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/oracle/coreml/serve.py");
+        let process = Command::new(python)
+            .args(["-W", "ignore", script])
+            .arg(package)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(RuntimeError::io(python))?;
+        Ok(Served { process: Mutex::new(process), states: AtomicU64::new(0) })
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let process = self.process.get_mut().unwrap();
+        // It may have ended.
+        let _ = process.kill();
+        let _ = process.wait();
+    }
+}
+
+/// A function of a package.
+struct Evaluated {
+    served: Arc<Served>,
+    number: u64,
+    signature: Signature,
+}
+
+/// States of a process, by their number.
+struct Numbered(Arc<Served>, u64);
+
 impl LoadedModel for Evaluated {
     fn new_state(&self) -> Result<ModelState, RuntimeError> {
-        Ok(ModelState::new(self.states.fetch_add(1, Ordering::Relaxed)))
+        let number = self.served.states.fetch_add(1, Ordering::Relaxed);
+        Ok(ModelState::new(&self.signature, Numbered(Arc::clone(&self.served), number)))
     }
 
     fn predict(
@@ -106,10 +153,13 @@ impl LoadedModel for Evaluated {
         outputs: &mut [ArrayMut<'_>],
     ) -> Result<Vec<bool>, RuntimeError> {
         self.signature.check(inputs, state.as_deref(), outputs)?;
-        let mut process = self.process.lock().unwrap();
+        let mut process = self.served.process.lock().unwrap();
         let mut talk = |number: Option<u64>| {
             let stdin = process.stdin.as_mut().unwrap();
-            number.map_or(Ok(()), |number| stdin.write_all(&number.to_ne_bytes()))?;
+            [Some(self.number), number]
+                .iter()
+                .flatten()
+                .try_for_each(|number| stdin.write_all(&number.to_ne_bytes()))?;
             inputs.iter().try_for_each(|array| stdin.write_all(array.bytes))?;
             stdin.flush()?;
             let stdout = process.stdout.as_mut().unwrap();
@@ -119,19 +169,15 @@ impl LoadedModel for Evaluated {
             talk(number).map_err(|error| RuntimeError::Refused(format!("coremltools ended: {error}")))
         };
         match state {
-            Some(state) => state.update(|number: &mut u64| predict(Some(*number)))?,
+            Some(state) => state.update(|Numbered(served, number): &mut Numbered| {
+                if !Arc::ptr_eq(served, &self.served) {
+                    return Err(ArgumentError::OtherState.into());
+                }
+                predict(Some(*number))
+            })?,
             None => predict(None)?,
         }
         Ok(vec![true; self.signature.outputs.len()])
-    }
-}
-
-impl Drop for Evaluated {
-    fn drop(&mut self) {
-        let process = self.process.get_mut().unwrap();
-        // It may have ended.
-        let _ = process.kill();
-        let _ = process.wait();
     }
 }
 
@@ -144,7 +190,7 @@ fn a_process_that_examines_by_the_oracle() {
     if is_child(CHILD) {
         let folder = std::env::var_os(FOLDER).unwrap();
         let python = python().expect("the test that started this process has found it");
-        std::process::exit(serve(&Oracle { python }, Path::new(&folder)));
+        std::process::exit(serve(&Oracle::new(&python), Path::new(&folder)));
     }
 }
 
@@ -178,7 +224,7 @@ fn executor(folder: &Path, python: &Path) -> (HybridExecutor, ModelCache) {
         assumptions: Assumptions { compile: 0.0, ..Assumptions::default() },
         ..DeviceOptions::default()
     };
-    let runtime = Arc::new(Oracle { python: python.to_owned() });
+    let runtime = Arc::new(Oracle::new(python));
     let device = Arc::new(CoreMlDevice::new(runtime, Arc::new(reference), options));
     let builder = HybridExecutor::builder().threads(1).backend(device as Arc<dyn Backend>);
     let builder = builder.cost(Device::CPU, cpu_cost()).placement(Placement::Prefer(Device::COREML));
@@ -303,13 +349,15 @@ fn conversations_with_one_program_have_a_state_each() {
     let options = CoreMlOptions {
         inputs: vec!["token".to_owned(), "position".to_owned()],
         below: [("position".to_owned(), 32)].into(),
+        // coremltools computes the fused operation in `f64`, behind which rows of the cache may be rounded to other `f16` than on the CPU.
+        attention: AttentionForm::Composed,
         ..case.options.clone()
     };
     let function = |name: &str| Function::new(name, case.program.graph(), options.clone());
     let made = Package::of_functions(&[function("other"), function("decode")], &bytes).unwrap();
     made.write(&package).unwrap();
 
-    let (runtime, info) = (Oracle { python }, PackageInfo::read(&package).unwrap());
+    let (runtime, info) = (Oracle::new(&python), PackageInfo::read(&package).unwrap());
     let signature = info.signature("decode").unwrap();
     assert_eq!((signature.function.as_deref(), signature.states.len()), (Some("decode"), 4));
     let model = runtime.load(&package, ComputeUnits::All, signature).unwrap();
@@ -338,4 +386,17 @@ fn conversations_with_one_program_have_a_state_each() {
     let none = refusal(predict(1, 5, None).map(drop));
     assert!(none.contains("give what `new_state` makes"), "{none}");
     predict(1, 5, Some(&mut states[0])).unwrap();
+}
+
+#[test]
+fn a_prompt_and_its_continuation_share_a_state_by_the_oracle() {
+    let Some(python) = python() else {
+        return skip(
+            Requirement::Coremltools,
+            "states by coremltools; tools/oracle/coreml/venv.sh makes its environment",
+        );
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let programs = functions::decoder(folder.path());
+    functions::share_a_state(&Oracle::new(&python), folder.path(), &programs);
 }

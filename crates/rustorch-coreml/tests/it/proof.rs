@@ -1,7 +1,8 @@
 //! What is run on a Mac, run here with fakes in the place of Core ML.
 
 use crate::cases;
-use crate::prove::{CaseOnCpu, Outcome, Proof, Row, prove};
+use crate::prove::{BY_TURNS, CaseOnCpu, Outcome, Proof, Row, prove};
+use rustorch_coreml::PackageInfo;
 use std::sync::Arc;
 
 #[test]
@@ -12,7 +13,7 @@ fn cases_run_with_each_compute_unit_and_wrong_results_show() {
         let case = Arc::new(case);
         let rows = [false, true].map(|lies| {
             let folder = tempfile::tempdir().unwrap();
-            prove(&CaseOnCpu { case: Arc::clone(&case), lies }, &case, folder.path())
+            prove(&CaseOnCpu { case: Arc::clone(&case), lies }, &case.name, &case, folder.path())
         });
         let [right, wrong] = rows;
         let units: Vec<&str> = right.iter().map(|row| &*row.units).collect();
@@ -28,6 +29,21 @@ fn cases_run_with_each_compute_unit_and_wrong_results_show() {
         assert_eq!(read.rows, proof.rows);
     }
     assert!(outcomes.iter().filter(|outcome| **outcome == Outcome::Right).count() > 40);
+}
+
+#[test]
+fn runs_of_a_case_are_two_functions_by_turns() {
+    let case = cases::all().into_iter().find(|case| case.name == "decoder_steps").unwrap();
+    let case = Arc::new(case);
+    let name = format!("decoder_steps{BY_TURNS}");
+    for (lies, expected) in [(false, Outcome::Right), (true, Outcome::Wrong)] {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = prove(&CaseOnCpu { case: Arc::clone(&case), lies }, &name, &case, folder.path());
+        assert!(rows.iter().all(|row| row.case == name && row.outcome == expected), "{rows:?}");
+        let info = PackageInfo::read(folder.path().join("program.mlpackage")).unwrap();
+        let functions: Vec<&str> = info.functions.iter().map(|function| &*function.name).collect();
+        assert_eq!(functions, ["even", "odd"]);
+    }
 }
 
 #[test]

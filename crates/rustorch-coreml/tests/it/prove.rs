@@ -2,11 +2,11 @@
 //! example `prove` share it; a fake stands for Core ML elsewhere.
 
 use crate::cases::{self, Case};
-use rustorch_coreml::Package;
 use rustorch_coreml::runtime::{
     Array, ArrayMut, ComputeUnits, Feature, LoadedModel, ModelState, PlanShares, Runtime, RuntimeError,
     Signature,
 };
+use rustorch_coreml::{Function, Package, PackageInfo};
 use rustorch_tensor::{DType, Tensor};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -53,9 +53,12 @@ pub struct Proof {
     pub rows: Vec<Row>,
 }
 
+/// How a case with states is called of which runs are by turns two functions of a package, which share the states.
+pub const BY_TURNS: &str = "_by_turns";
+
 impl Row {
-    fn new(case: &Case, units: ComputeUnits) -> Row {
-        Row::unfinished(&case.name, units.name(), Outcome::Failed, None)
+    fn new(name: &str, units: ComputeUnits) -> Row {
+        Row::unfinished(name, units.name(), Outcome::Failed, None)
     }
 
     pub fn unfinished(case: &str, units: &str, outcome: Outcome, message: Option<String>) -> Row {
@@ -72,29 +75,35 @@ impl Row {
     }
 }
 
-/// Runs a case, in a folder that is empty.
-pub fn prove(runtime: &dyn Runtime, case: &Case, folder: &Path) -> Vec<Row> {
+/// Runs a case, in a folder that is empty; by turns if its name says so.
+pub fn prove(runtime: &dyn Runtime, name: &str, case: &Case, folder: &Path) -> Vec<Row> {
     let all = |outcome: Outcome, message: String| {
         let row =
-            |units: ComputeUnits| Row { outcome, message: Some(message.clone()), ..Row::new(case, units) };
+            |units: ComputeUnits| Row { outcome, message: Some(message.clone()), ..Row::new(name, units) };
         ComputeUnits::ALL.map(row).to_vec()
     };
     let constants = case.program.constants();
     let bytes = cases::bytes(&constants);
     let compiled = folder.join("compiled.mlmodelc");
     let package = folder.join("program.mlpackage");
-    let signature = Package::with_options(case.program.graph(), &bytes, &case.options)
-        .and_then(|made| made.write(&package).map(|()| made.signature().clone()));
-    let signature = match signature {
-        Ok(signature) => signature,
+    let names: &[&str] = if name.ends_with(BY_TURNS) { &["even", "odd"] } else { &["main"] };
+    let function = |name: &&str| Function::new(*name, case.program.graph(), case.options.clone());
+    let functions: Vec<Function<'_>> = names.iter().map(function).collect();
+    let written = Package::of_functions(&functions, &bytes).and_then(|made| made.write(&package));
+    let signatures = written.and_then(|()| {
+        let info = PackageInfo::read(&package)?;
+        names.iter().map(|name| info.signature(name).cloned()).collect::<Result<Vec<Signature>, _>>()
+    });
+    let signatures = match signatures {
+        Ok(signatures) => signatures,
         Err(error) => return all(Outcome::Failed, format!("emitting: {error}")),
     };
     if let Err(error) = runtime.compile(&package, &compiled) {
         return all(Outcome::Failed, format!("compiling: {error}"));
     }
     let run = |units: ComputeUnits| {
-        let mut row = Row::new(case, units);
-        match run(runtime, case, &compiled, &signature, &mut row) {
+        let mut row = Row::new(name, units);
+        match run(runtime, case, &compiled, &signatures, &mut row) {
             Ok(()) => row,
             Err(message) => Row { message: Some(message), ..row },
         }
@@ -106,12 +115,14 @@ fn run(
     runtime: &dyn Runtime,
     case: &Case,
     compiled: &Path,
-    signature: &Signature,
+    signatures: &[Signature],
     row: &mut Row,
 ) -> Result<(), String> {
     let units = row.units.parse::<ComputeUnits>()?;
+    let signature = &signatures[0];
     row.plan = runtime.plan(compiled, units).map_err(|error| format!("planning: {error}"))?;
-    let model = runtime.load(compiled, units, signature).map_err(|error| {
+    let models = signatures.iter().map(|signature| runtime.load(compiled, units, signature));
+    let models = models.collect::<Result<Vec<_>, _>>().map_err(|error| {
         // Systems before macOS 15 have no states.
         row.outcome = if signature.states.is_empty() { Outcome::Failed } else { Outcome::NotRun };
         format!("loading: {error}")
@@ -121,7 +132,7 @@ fn run(
         true => (vec![0; 5], None),
         false => (
             (0..case.runs.len()).collect(),
-            Some(model.new_state().map_err(|error| format!("making states: {error}"))?),
+            Some(models[0].new_state().map_err(|error| format!("making states: {error}"))?),
         ),
     };
     case.program.states().iter().try_for_each(Tensor::zero_).map_err(|error| error.to_string())?;
@@ -135,7 +146,7 @@ fn run(
         let places = signature.outputs.iter().zip(&mut made);
         let mut places: Vec<ArrayMut<'_>> = places.map(|(feature, bytes)| feature.array_mut(bytes)).collect();
         let started = Instant::now();
-        let in_place = model.predict(&given, state.as_mut(), &mut places);
+        let in_place = models[run % models.len()].predict(&given, state.as_mut(), &mut places);
         let seconds = started.elapsed().as_secs_f64();
         let in_place = in_place.map_err(|error| format!("predicting: {error}"))?;
         row.seconds = Some(row.seconds.map_or(seconds, |best| best.min(seconds)));
@@ -252,7 +263,7 @@ impl OnCpu {
 impl LoadedModel for OnCpu {
     fn new_state(&self) -> Result<ModelState, RuntimeError> {
         let states = self.states().into_iter().map(|state| vec![0; state.len()]).collect();
-        Ok(ModelState::new(Held { run: 0, states }))
+        Ok(ModelState::new(&self.signature, Held { run: 0, states }))
     }
 
     fn predict(

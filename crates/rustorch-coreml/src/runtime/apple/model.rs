@@ -13,15 +13,15 @@ use objc2_core_ml::{
     MLPredictionOptions, MLState,
 };
 use objc2_foundation::{NSDictionary, NSString};
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// The thread that owns a model, which ends when this is dropped.
 pub(super) struct Worker {
+    compiled: PathBuf,
+    units: ComputeUnits,
     signature: Signature,
     /// Predictions of several threads follow each other.
     requests: Mutex<Sender<Request>>,
@@ -31,30 +31,22 @@ pub(super) struct Worker {
 enum Request {
     Predict {
         inputs: Vec<Memory>,
-        /// The number of a state.
-        state: Option<u64>,
+        state: Option<Retained<MLState>>,
         outputs: Vec<Memory>,
         answer: Sender<Result<Vec<bool>, RuntimeError>>,
     },
     NewState {
-        /// Told its number.
-        answer: Sender<u64>,
+        answer: Sender<Retained<MLState>>,
     },
-    /// Which nobody waits for.
-    DropState(u64),
 }
 
-/// A state, which the thread has under a number that no other state of the process has.
+/// States, which the models of all functions of a package take if they are loaded for the same units: Apple says that states come from `newState`, and
+/// not that they belong to the model which made them.
 struct WorkerState {
-    number: u64,
-    requests: Sender<Request>,
-}
-
-impl Drop for WorkerState {
-    fn drop(&mut self) {
-        // The thread may have ended, and the state with it.
-        let _ = self.requests.send(Request::DropState(self.number));
-    }
+    /// Which does not move between predictions: a model's thread has it while who asked waits.
+    state: Retained<MLState>,
+    compiled: PathBuf,
+    units: ComputeUnits,
 }
 
 fn ended() -> RuntimeError {
@@ -69,12 +61,12 @@ impl Worker {
     ) -> Result<Worker, RuntimeError> {
         let (requests, received) = mpsc::channel();
         let (send_loaded, loaded) = mpsc::channel();
-        let own = signature.clone();
+        let (own, folder) = (signature.clone(), compiled.clone());
         let work = move || {
             // SAFETY: the folder is a compiled model; the object stays on this thread.
             let model = autoreleasepool(|_| unsafe {
                 let configuration = configuration(units, own.function.as_deref());
-                MLModel::modelWithContentsOfURL_configuration_error(&*url(&compiled)?, &configuration)
+                MLModel::modelWithContentsOfURL_configuration_error(&*url(&folder)?, &configuration)
                     .map_err(refused)
             });
             let model = match model {
@@ -89,7 +81,7 @@ impl Worker {
         let spawned = thread::Builder::new().name("rustorch-coreml".to_owned()).spawn(work);
         spawned.map_err(|error| RuntimeError::Refused(format!("no thread for the model: {error}")))?;
         loaded.recv().map_err(|_| ended())??;
-        Ok(Worker { signature, requests: Mutex::new(requests) })
+        Ok(Worker { compiled, units, signature, requests: Mutex::new(requests) })
     }
 }
 
@@ -105,10 +97,10 @@ impl LoadedModel for Worker {
             return Err(ArgumentError::UnexpectedState.into());
         }
         let (answer, answered) = mpsc::channel();
-        let requests = self.requests().clone();
-        requests.send(Request::NewState { answer }).map_err(|_| ended())?;
-        let number = answered.recv().map_err(|_| ended())?;
-        Ok(ModelState::new(WorkerState { number, requests }))
+        self.requests().send(Request::NewState { answer }).map_err(|_| ended())?;
+        let state = answered.recv().map_err(|_| ended())?;
+        let held = WorkerState { state, compiled: self.compiled.clone(), units: self.units };
+        Ok(ModelState::new(&self.signature, held))
     }
 
     fn predict(
@@ -118,7 +110,7 @@ impl LoadedModel for Worker {
         outputs: &mut [ArrayMut<'_>],
     ) -> Result<Vec<bool>, RuntimeError> {
         self.signature.check(inputs, state.as_deref(), outputs)?;
-        let mut predict = |state: Option<u64>| {
+        let mut predict = |state: Option<Retained<MLState>>| {
             let (answer, answered) = mpsc::channel();
             let inputs = inputs.iter().map(|array| Memory::read(array.bytes)).collect();
             let outputs = outputs.iter_mut().map(|array| Memory::written(array.bytes)).collect();
@@ -128,36 +120,32 @@ impl LoadedModel for Worker {
             answered.recv().map_err(|_| ended())?
         };
         match state {
-            Some(state) => state.update(|state: &mut WorkerState| predict(Some(state.number))),
+            Some(state) => state.update(|held: &mut WorkerState| {
+                if held.compiled != self.compiled || held.units != self.units {
+                    return Err(ArgumentError::OtherState.into());
+                }
+                predict(Some(held.state.clone()))
+            }),
             None => predict(None),
         }
     }
 }
 
 fn serve(model: &MLModel, signature: &Signature, requests: &Receiver<Request>) {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let mut states: HashMap<u64, Retained<MLState>> = HashMap::new();
     for request in requests {
         match request {
             Request::Predict { inputs, state, outputs, answer } => {
-                let state =
-                    state.map(|number| states.get(&number).ok_or(ArgumentError::OtherState)).transpose();
-                let result = state.map_err(RuntimeError::from).and_then(|state| {
-                    autoreleasepool(|_| {
-                        predict(model, signature, &inputs, state.map(|state| &**state), &outputs)
-                    })
-                });
+                let state = state.as_deref();
+                let result = autoreleasepool(|_| predict(model, signature, &inputs, state, &outputs));
                 // Who asked waits for it.
                 let _ = answer.send(result);
             }
             Request::NewState { answer } => {
-                let number = NEXT.fetch_add(1, Ordering::Relaxed);
                 // SAFETY: the model has states, so that this system has them.
-                states.insert(number, unsafe { model.newState() });
+                let state = unsafe { model.newState() };
                 // Who asked waits for it.
-                let _ = answer.send(number);
+                let _ = answer.send(state);
             }
-            Request::DropState(number) => drop(states.remove(&number)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Case, indices, values};
 use rustorch_core::{Attention, CachedAttention, Op};
 use rustorch_tensor::autograd::{apply, no_grad};
-use rustorch_tensor::{DType, Result, RopeParams, RopeStyle, Tensor};
+use rustorch_tensor::{DType, Program, Result, RopeParams, RopeStyle, Tensor, TensorSpec, capture};
 
 const DIM: usize = 16;
 const HEADS: usize = 4;
@@ -16,7 +16,7 @@ const CONTEXT: usize = 32;
 const STEPS: usize = 30;
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![at_once(), at_once().in_f16(), steps(), steps().in_f16()]
+    vec![at_once(), at_once().in_f16(), steps(), steps().in_f16(), steps().in_f16().fused()]
 }
 
 /// A weight of a linear layer, or a table, of values that `f16` has.
@@ -113,23 +113,42 @@ fn at_once() -> Case {
     })
 }
 
+/// Two blocks' keys and values.
+type Caches = [(Tensor, Tensor); 2];
+
+fn caches() -> Caches {
+    let cache = || Tensor::zeros([KV_HEADS, CONTEXT, HEAD], DType::F16).unwrap();
+    [(cache(), cache()), (cache(), cache())]
+}
+
+/// The logits behind tokens at positions that follow each other, whose keys and values enter the caches.
+fn over_caches(decoder: &Decoder, caches: &Caches, x: &[Tensor]) -> Result<Vec<Tensor>> {
+    let op = Op::CachedAttention(CachedAttention { attention: Attention::new(0.5) });
+    let row = x[1].select(0, 0)?;
+    let attend = |i: usize, q: &Tensor, k: &Tensor, v: &Tensor| {
+        let (keys, values) = &caches[i];
+        keys.slice_update_(1, &k.to_dtype(DType::F16)?, &row)?;
+        values.slice_update_(1, &v.to_dtype(DType::F16)?, &row)?;
+        Ok(apply(&op, &[q, keys, values, &row])?.into_vec().remove(0))
+    };
+    no_grad(|| Ok(vec![decoder.logits(&x[0], &x[1], attend)?]))
+}
+
 /// A token and its position in each run.
 fn steps() -> Case {
-    let decoder = Decoder::new();
-    let cache = || Tensor::zeros([KV_HEADS, CONTEXT, HEAD], DType::F16).unwrap();
-    let caches = [(cache(), cache()), (cache(), cache())];
+    let (decoder, caches) = (Decoder::new(), caches());
     let tokens = indices(&[STEPS], VOCABULARY as i64, 2).to_vec::<i64>().unwrap();
     let vector = |value: i64| Tensor::from_slice(&[value], [1]).unwrap();
     let runs = tokens.iter().zip(0..).map(|(&token, position)| vec![vector(token), vector(position)]);
-    let op = Op::CachedAttention(CachedAttention { attention: Attention::new(0.5) });
-    Case::of_runs("decoder_steps", runs.collect(), |x| {
-        let row = x[1].select(0, 0)?;
-        let attend = |i: usize, q: &Tensor, k: &Tensor, v: &Tensor| {
-            let (keys, values) = &caches[i];
-            keys.slice_update_(1, &k.to_dtype(DType::F16)?, &row)?;
-            values.slice_update_(1, &v.to_dtype(DType::F16)?, &row)?;
-            Ok(apply(&op, &[q, keys, values, &row])?.into_vec().remove(0))
-        };
-        no_grad(|| Ok(vec![decoder.logits(&x[0], &x[1], attend)?]))
-    })
+    Case::of_runs("decoder_steps", runs.collect(), |x| over_caches(&decoder, &caches, x))
+}
+
+/// Programs of so many tokens each, over the same caches.
+pub fn programs_of(tokens: &[usize]) -> Vec<Program> {
+    let (decoder, caches) = (Decoder::new(), caches());
+    let of = |&n: &usize| {
+        let spec = || TensorSpec::new([n], DType::I64).unwrap();
+        capture(&[spec(), spec()], |x| over_caches(&decoder, &caches, x)).unwrap()
+    };
+    tokens.iter().map(of).collect()
 }

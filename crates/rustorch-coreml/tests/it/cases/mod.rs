@@ -3,14 +3,14 @@
 
 mod blocks;
 mod convnets;
-mod decoder;
+pub mod decoder;
 mod dtypes;
 mod networks;
 mod ops;
 mod states;
 mod views;
 
-use rustorch_coreml::CoreMlOptions;
+use rustorch_coreml::{AttentionForm, CoreMlOptions};
 use rustorch_tensor::{DType, Program, Result, Tensor, TensorSpec, capture, capture_with};
 use std::io;
 use std::ops::Range;
@@ -46,6 +46,13 @@ impl Case {
     fn in_f16(mut self) -> Case {
         self.name.push_str("_f16");
         self.options.allow_f16 = true;
+        self
+    }
+
+    /// The same with MIL's operation for attention.
+    fn fused(mut self) -> Case {
+        self.name.push_str("_fused");
+        self.options.attention = AttentionForm::Fused;
         self
     }
 }

@@ -358,22 +358,32 @@ fn attention(cases: &mut Vec<Case>) {
     let (q, k, v) = (values(&[2, 4, 3, 8], 1), values(&[2, 2, 5, 8], 2), values(&[2, 2, 5, 6], 3));
     let args = [q.clone(), k.clone(), v.clone()];
     let plain = || Attention::new(0.35);
-    cases.push(op("attention", plain(), &args, 3));
-    cases.push(op("attention_causal", Attention { causal: Some(2), ..plain() }, &args, 3));
+    // The scale that MIL's operation has, and another one.
+    cases.push(op("attention_usual_scale", Attention::new(8f32.sqrt().recip()), &args, 3).fused());
     let window = Attention { causal: Some(2), window: Some(2), softcap: Some(5.0), ..plain() };
     cases.push(op("attention_window_softcap", window, &args, 3));
-    let mut masked = |name: &str, mask: Tensor| {
-        let args = [q.clone(), k.clone(), v.clone(), mask];
-        cases.push(op(name, plain(), &args, 4));
+    let mut both = |name: &str, attention: Attention, args: &[Tensor]| {
+        let case = || op(name, attention.clone(), args, args.len());
+        cases.extend([case(), case().fused()]);
     };
-    masked("attention_mask", values(&[3, 5], 4));
-    masked("attention_bool_mask", booleans(&[2, 1, 3, 5], 4));
+    let causal = Attention { causal: Some(2), ..plain() };
+    both("attention", plain(), &args);
+    both("attention_causal", causal.clone(), &args);
+    // Without a key behind the window, the last queries see nothing.
+    let few = [values(&[2, 6, 4], 1), values(&[2, 2, 4], 2), values(&[2, 2, 4], 3)];
+    both("attention_window_empty", Attention { window: Some(1), ..plain() }, &few);
     // The second query sees nothing.
     let nothing = Tensor::new([[1i64], [0], [1]]).unwrap().to_dtype(DType::Bool).unwrap();
-    masked("attention_sees_nothing", nothing.expand([3, 5]).unwrap());
-    // Without a key behind the window, the last queries see nothing.
-    let args = [values(&[2, 6, 4], 1), values(&[2, 2, 4], 2), values(&[2, 2, 4], 3)];
-    cases.push(op("attention_window_empty", Attention { window: Some(1), ..plain() }, &args, 3));
+    for (name, attention, mask) in [
+        ("attention_mask", plain(), values(&[3, 5], 4)),
+        ("attention_bool_mask", plain(), booleans(&[2, 1, 3, 5], 4)),
+        ("attention_mask_of_heads", causal.clone(), values(&[4, 1, 5], 5)),
+        ("attention_bool_mask_of_heads", causal, booleans(&[2, 4, 3, 5], 6)),
+        ("attention_mask_of_keys", plain(), values(&[2, 1, 1, 5], 7)),
+        ("attention_sees_nothing", plain(), nothing.expand([3, 5]).unwrap()),
+    ] {
+        both(name, attention, &[&args[..], &[mask]].concat());
+    }
     for (name, style) in [("adjacent", RopeStyle::Adjacent), ("halves", RopeStyle::Halves)] {
         for rotated in [8, 4] {
             let rope = RopeParams { style, rotated, base: 10000.0, scale: 0.5, yarn: None };
