@@ -48,7 +48,7 @@ impl fmt::Display for DeviceChoice {
 /// | `RUSTORCH_DEVICES` | the fallback order, such as `cuda:1,opencl,cpu`; a name without a number is every device of its kind; the CPU is added at the end where it is missing |
 /// | `RUSTORCH_DISABLE_GPU` | `1`: the CPU alone |
 /// | `RUSTORCH_PLACEMENT` | the placement policy of the process, as [`Placement`] parses it; `resident` if not given |
-/// | `RUSTORCH_THREADS` | on how many threads the CPU computes |
+/// | `RUSTORCH_THREADS` | on how many threads the CPU computes; by default one for each physical core, and never more than the system runs at once |
 /// | `RUSTORCH_CACHE_DIR` | where measurements of devices and compiled programs are kept; see [`cache_dir`](crate::cache_dir) |
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {

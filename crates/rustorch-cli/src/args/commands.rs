@@ -233,7 +233,7 @@ pub(crate) struct BenchDevicesArgs {
     /// Only these devices, separated by commas [default: all that are found]
     #[arg(short, long, value_name = "DEVICE,..", value_delimiter = ',')]
     pub(crate) backend: Vec<Device>,
-    /// Threads that compute on the CPU [default: one for each core]
+    /// Threads that compute on the CPU, at most as many as the system runs at once [default: one for each physical core]
     #[arg(short, long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
     /// Milliseconds for each measurement

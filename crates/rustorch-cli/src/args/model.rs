@@ -43,7 +43,7 @@ pub(crate) struct DeviceArgs {
     /// reads prompts faster on the CPU (fast); not at all beyond f32 (f32) [default: ggml]
     #[arg(long, value_name = "NUMERICS", value_parser = numerics())]
     pub(crate) numerics: Option<Numerics>,
-    /// Threads that compute on the CPU [default: one for each core]
+    /// Threads that compute on the CPU, at most as many as the system runs at once [default: one for each physical core]
     #[arg(short, long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
     /// Layers whose weights go to the device, from the first; the rest stays on the CPU [default: all that fit]

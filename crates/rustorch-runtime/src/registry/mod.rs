@@ -81,8 +81,8 @@ pub fn discover() -> Vec<DiscoveredDevice> {
     found
 }
 
-/// Sets on how many threads the CPU computes in this process; by default `RUSTORCH_THREADS` says, else there is one for each
-/// core.
+/// Sets on how many threads the CPU computes in this process, at most as many as the system runs at once: more would wait for each other. By
+/// default `RUSTORCH_THREADS` says, else there is one for each physical core.
 ///
 /// # Errors
 /// If the CPU computes on another number of threads already, or for no thread at all.
@@ -123,7 +123,7 @@ impl Registry {
                     None
                 }
             });
-            let backend = CpuBackend::new(count.unwrap_or_else(all_cores));
+            let backend = CpuBackend::new(count.map_or_else(physical_cores, |count| count.min(at_once())));
             *threads = Some(backend.threads());
             DeviceState::new(Arc::new(backend), None)
         })
@@ -131,11 +131,13 @@ impl Registry {
 
     fn set_threads(&self, wanted: usize) -> Result<()> {
         let mut threads = lock(&self.threads);
+        let asked = wanted;
+        let wanted = wanted.min(at_once());
         let refuse = |why: String| Err(Error::argument("threads", why));
         match (self.cpu.get(), *threads) {
-            _ if wanted == 0 => refuse("the CPU computes on one thread at least".to_owned()),
+            _ if asked == 0 => refuse("the CPU computes on one thread at least".to_owned()),
             (Some(_), Some(running)) if running != wanted => refuse(format!(
-                "the CPU computes on {running} threads already; set {wanted} before the first operation"
+                "the CPU computes on {running} threads already; set {asked} before the first operation"
             )),
             _ => {
                 *threads = Some(wanted);
@@ -289,9 +291,14 @@ fn no_provider() -> String {
     "this program was built without it".to_owned()
 }
 
-/// As many threads as the machine has cores.
-pub(crate) fn all_cores() -> usize {
+/// As many threads as the system runs at once, by the cores and what this process may use of them.
+fn at_once() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// One thread for each core, though it may run two at once: these share what multiplies.
+fn physical_cores() -> usize {
+    num_cpus::get_physical().clamp(1, at_once())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
