@@ -2,6 +2,7 @@
 
 use super::strided::{for_rows2, unreachable_memory};
 use crate::ThreadPool;
+use crate::memory;
 use crate::simd::{self, Level, Task};
 use rustorch_core::{Element, Fault, Op, View, ViewMut, bf16, dispatch_dtype, f16};
 
@@ -32,7 +33,7 @@ pub(super) fn run(pool: &ThreadPool, op: &Op, x: &View<'_>, outs: &mut [ViewMut<
                 // Few distinct integers.
             } else if size_of::<T>() <= 4 && u32::try_from(x.len()).is_ok() {
                 // The key above the index, so that one comparison orders both.
-                let mut keys = vec![0; x.len()];
+                let mut keys = memory::scratch(x.len());
                 simd::run(Pack { x, flip, keys: &mut keys });
                 if k >= LEAST_BY_DIGITS && k > x.len() / 2 {
                     by_digits(&mut keys);
@@ -89,16 +90,14 @@ fn by_counting<T: Key>(x: &[T], flip: u64, values: &mut [T], indices: &mut [i64]
 struct Pack<'a, T> {
     x: &'a [T],
     flip: u64,
-    keys: &'a mut [u64],
+    keys: &'a mut Vec<u64>,
 }
 
 impl<T: Key> Task for Pack<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<L: Level>(self, _: L) {
-        for (i, (x, key)) in self.x.iter().zip(self.keys).enumerate() {
-            *key = (x.key() ^ self.flip) << 32 | i as u64;
-        }
+        self.keys.extend(self.x.iter().enumerate().map(|(i, x)| (x.key() ^ self.flip) << 32 | i as u64));
     }
 }
 
@@ -114,7 +113,7 @@ fn by_digits(keys: &mut Vec<u64>) {
             counts[digit(key, pass)] += 1;
         }
     }
-    let mut sorted = vec![0; keys.len()];
+    let mut sorted: Vec<u64> = memory::scratch(keys.len());
     for (pass, places) in counts.iter_mut().enumerate() {
         if keys.first().is_none_or(|&key| places[digit(key, pass)] as usize == keys.len()) {
             // One digit alone.
@@ -124,11 +123,15 @@ fn by_digits(keys: &mut Vec<u64>) {
         for place in places.iter_mut() {
             before += std::mem::replace(place, before);
         }
+        sorted.clear();
+        let room = &mut sorted.spare_capacity_mut()[..keys.len()];
         for &key in keys.iter() {
             let place = &mut places[digit(key, pass)];
-            sorted[*place as usize] = key;
+            room[*place as usize].write(key);
             *place += 1;
         }
+        // SAFETY: there are as many places as keys, and each key has one of its own.
+        unsafe { sorted.set_len(keys.len()) };
         std::mem::swap(keys, &mut sorted);
     }
 }
