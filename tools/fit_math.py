@@ -1,4 +1,4 @@
-"""Fits the polynomials of crates/rustorch-cpu/src/math/single.rs: minimax by Lawson's iteration. Needs numpy."""
+"""Fits the polynomials of crates/rustorch-cpu/src/math: of single.rs by Lawson's iteration, of functions of f64 by Remez' algorithm. Needs numpy and mpmath."""
 import math
 import numpy as np
 
@@ -53,3 +53,55 @@ fit("atan: (atan x - x)/x^3, in x^2", taylor(lambda z: (math.atan(math.sqrt(z)) 
     0.0, 0.1716, range(5), lambda z: z**1.5 / math.atan(math.sqrt(z)) if z else 0.0)
 fit("sinh: (sinh x - x)/x^3, in x^2", taylor(lambda z: (math.sinh(math.sqrt(z)) - math.sqrt(z)) / z**1.5, lambda z: 1/6 + z/120 + z*z/5040 + z**3/362880),
     0.0, 1.0, range(4), lambda z: z**1.5 / math.sinh(math.sqrt(z)) if z else 0.0)
+
+
+# Of precise.rs and log_add_exp.rs: more digits than f64 has.
+from mpmath import lu_solve, matrix, mp, mpf
+
+mp.dps = 60
+
+
+def fit_double(name, f, low, high, terms, weight):
+    """Minimises max |p(x) - f(x)|*(weight(x) + a hundredth of that at the ends) by exchange of the points where the error is largest."""
+    low, high = mpf(low), mpf(high)
+    floor = max(weight(low), weight(high)) / 100
+    node = lambda i, n: (low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * i / n)
+    grid = [(x, f(x), weight(x) + floor) for x in (node(i, 1500) for i in range(1501)) if x]
+    points = [node(2 * i + 1, 2 * terms + 2) for i in range(terms + 1)]
+    for _ in range(30):
+        a, b = matrix(terms + 1, terms + 1), matrix(terms + 1, 1)
+        for i, x in enumerate(points):
+            for power in range(terms):
+                a[i, power] = x**power
+            a[i, terms], b[i] = (-1)**i / (weight(x) + floor), f(x)
+        c = list(lu_solve(a, b))[:terms]
+        extrema = []
+        for x, y, w in grid:
+            error = (mp.polyval(c[::-1], x) - y) * w
+            if extrema and mp.sign(extrema[-1][1]) == mp.sign(error):
+                extrema[-1] = max(extrema[-1], (x, error), key=lambda e: abs(e[1]))
+            else:
+                extrema.append((x, error))
+        while len(extrema) > terms + 1:
+            extrema.pop(0 if abs(extrema[0][1]) < abs(extrema[-1][1]) else -1)
+        sizes = [abs(error) for _, error in extrema]
+        if len(extrema) <= terms or max(sizes) < 1.02 * min(sizes):
+            break
+        points = [x for x, _ in extrema]
+    print(f"// {name}: relative error 2^{float(mp.log(max(sizes), 2)):.1f}")
+    print("[" + ", ".join(repr(float(v)) for v in c[::-1]) + "]")
+
+
+def exp_tail(k):
+    """(e^r - 1 - ... - r^(k-1)/(k-1)!)/r^k"""
+    return lambda r: mp.nsum(lambda j: r**j / mp.factorial(j + k), [0, mp.inf]) if abs(r) < 1e-3 else (
+        mp.exp(r) - sum(r**i / mp.factorial(i) for i in range(k))) / r**k
+
+
+half = mp.log(2) / 2 * mpf("1.0001")
+fit_double("exp: (e^r - 1 - r)/r^2", exp_tail(2), -half, half, 10, lambda r: r * r / mp.exp(r))
+fit_double("exp of logaddexp: (e^r - 1 - r - r^2/2)/r^3", exp_tail(3), -half, half, 10, lambda r: abs(r**3) / mp.exp(r))
+fit_double("exp of logaddexp of f32: (e^r - 1)/r", exp_tail(1), -half, half, 8, lambda r: abs(r) / mp.exp(r))
+fit_double("log1p(e)/e, e in 0..1", lambda e: mp.log1p(e) / e if e else mpf(1), 0, 1, 15, lambda e: e / mp.log1p(e) if e else mpf(1))
+fit_double("(2 artanh s - 2 s)/s^3, in s^2", lambda z: mp.nsum(lambda k: 2 * z**k / (2 * k + 3), [0, mp.inf]) if z < 1e-4 else (
+    2 * mp.atanh(mp.sqrt(z)) - 2 * mp.sqrt(z)) / mp.sqrt(z)**3, 0, 0.02946, 8, lambda z: z / 2)

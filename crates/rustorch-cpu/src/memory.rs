@@ -17,6 +17,14 @@ pub(crate) fn alloc(bytes: usize) -> Result<Buffer, Fault> {
     Buffer::host(bytes)
 }
 
+/// Room for so many elements of a kernel's own, in huge pages as far as it has whole ones.
+pub(crate) fn scratch<T>(len: usize) -> Vec<T> {
+    let room = Vec::with_capacity(len);
+    #[cfg(target_os = "linux")]
+    huge::advise(&room);
+    room
+}
+
 /// Zeros of which the system gives pages when they are touched: a cache for a long context takes memory as it fills. `None` where that would not pay, or the
 /// system refuses.
 pub(crate) fn alloc_zeroed(bytes: usize) -> Option<Buffer> {
@@ -108,6 +116,17 @@ mod huge {
         fn drop(&mut self) {
             // SAFETY: allocated with this layout, and freed only here.
             unsafe { dealloc(self.address.as_ptr(), self.layout) }
+        }
+    }
+
+    /// Asks for the whole huge pages of a vector's memory.
+    pub(super) fn advise<T>(room: &Vec<T>) {
+        let (bytes, start) = (room.capacity() * size_of::<T>(), room.as_ptr().cast_mut().cast::<u8>());
+        let before = start.addr().wrapping_neg() % PAGE;
+        let whole = bytes.saturating_sub(before) / PAGE * PAGE;
+        if whole != 0 {
+            // SAFETY: the range is inside the vector's memory, and the advice changes no contents. A refusal changes nothing at all.
+            unsafe { libc::madvise(start.wrapping_add(before).cast(), whole, libc::MADV_HUGEPAGE) };
         }
     }
 

@@ -56,6 +56,8 @@ pub(crate) trait Level: Copy {
 
     /// `a·b + c`, rounded once: for loops that the compiler vectorises.
     fn fma(self, a: f32, b: f32, c: f32) -> f32;
+    /// `a·b + c` of `f64`, rounded once where there is an instruction for it, and twice elsewhere: emulating it would take far longer.
+    fn fma_double(self, a: f64, b: f64, c: f64) -> f64;
     /// All lanes equal.
     fn splat(self, x: f32) -> Self::F;
     /// Sixteen consecutive numbers.
@@ -221,6 +223,10 @@ impl Level for Portable {
         fused::mul_add(a, b, c)
     }
     #[inline(always)]
+    fn fma_double(self, a: f64, b: f64, c: f64) -> f64 {
+        if fused::INSTRUCTION { a.mul_add(b, c) } else { a * b + c }
+    }
+    #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
         [x; LANES]
     }
@@ -313,6 +319,10 @@ mod x86 {
 
         #[inline(always)]
         fn fma(self, a: f32, b: f32, c: f32) -> f32 {
+            a.mul_add(b, c)
+        }
+        #[inline(always)]
+        fn fma_double(self, a: f64, b: f64, c: f64) -> f64 {
             a.mul_add(b, c)
         }
         #[inline(always)]
@@ -447,6 +457,10 @@ mod x86 {
 
         #[inline(always)]
         fn fma(self, a: f32, b: f32, c: f32) -> f32 {
+            a.mul_add(b, c)
+        }
+        #[inline(always)]
+        fn fma_double(self, a: f64, b: f64, c: f64) -> f64 {
             a.mul_add(b, c)
         }
         #[inline(always)]

@@ -6,7 +6,9 @@
 
 use crate::dispatch::{run, run_into, transfer};
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{Cast, CopyOp, DType, Error, Op, Result, Scalar, Scatter, SliceUpdate, Where};
+use rustorch_core::{
+    Cast, CopyOp, DType, Error, Op, Result, Scalar, Scatter, ScatterMode, SliceUpdate, Where,
+};
 use std::ops::RangeBounds;
 
 impl Tensor {
@@ -97,7 +99,19 @@ impl Tensor {
     /// If an index is out of range, or the shapes do not fit. Nothing is written then.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn index_copy_(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<()> {
-        let (op, index, source) = self.index_copied(dim, index, source)?;
+        self.index_scatter_(ScatterMode::Replace, dim, index, source)
+    }
+
+    /// As [`index_copy_`](Self::index_copy_), or added to what is there.
+    #[cfg_attr(debug_assertions, track_caller)]
+    pub(crate) fn index_scatter_(
+        &self,
+        mode: ScatterMode,
+        dim: isize,
+        index: &Tensor,
+        source: &Tensor,
+    ) -> Result<()> {
+        let (op, index, source) = self.index_scattered(mode, dim, index, source)?;
         run_into(&op, &[self, &index, &source], self)
     }
 
@@ -106,7 +120,7 @@ impl Tensor {
     /// # Errors
     /// As there.
     pub fn index_copy(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-        let (op, index, source) = self.index_copied(dim, index, source)?;
+        let (op, index, source) = self.index_scattered(ScatterMode::Replace, dim, index, source)?;
         run(&op, &[self, &index, &source])
     }
 
@@ -157,7 +171,13 @@ impl Tensor {
     }
 
     /// The operation that writes slices at indices, with its arguments.
-    fn index_copied(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<(Op, Tensor, Tensor)> {
+    fn index_scattered(
+        &self,
+        mode: ScatterMode,
+        dim: isize,
+        index: &Tensor,
+        source: &Tensor,
+    ) -> Result<(Op, Tensor, Tensor)> {
         let axis = self.dimension("index_copy", dim)?;
         let index = index.to_index("index_copy")?;
         let mut shape = vec![1; self.ndim()];
@@ -170,7 +190,7 @@ impl Tensor {
             ));
         }
         let index = index.reshape(shape)?.expand_as(source)?;
-        let op = Op::Scatter(Scatter { axis, mode: rustorch_core::ScatterMode::Replace });
+        let op = Op::Scatter(Scatter { axis, mode });
         Ok((op, index, source.to_dtype(self.dtype())?))
     }
 }

@@ -5,7 +5,7 @@ use crate::{Tensor, TensorOrScalar};
 use rustorch_core::{DType, Error, Result};
 use rustorch_runtime::DeviceGuard;
 
-/// So many elements [`Tensor::bincount`] counts at once: what it makes of them stays in a cache.
+/// So many elements [`Tensor::bincount`] and [`Tensor::histc`] count at once: what they make of them stays in a cache.
 const COUNTED: usize = 1 << 15;
 
 /// What a [quantile](Tensor::quantile) between two elements is.
@@ -290,12 +290,18 @@ impl Tensor {
             [Tensor::full((), min, x.dtype())?, Tensor::full((), max, x.dtype())?]
         };
         let [least, most] = &range;
-        let inside = x.ge(least)?.logical_and(&x.le(most)?)?;
-        let place = x.sub(least)?.mul(bins as f64)?.div(&most.sub(least)?)?;
-        let place = place.masked_fill(&inside.logical_not()?, 0)?.to_dtype(DType::I64)?;
-        let place = place.clamp_max(bins as i64 - 1)?;
-        let counts = Tensor::zeros([bins], DType::I64)?;
-        counts.scatter_add(0, &place, &inside.to_dtype(DType::I64)?)?.to_dtype(dtype)
+        let width = most.sub(least)?;
+        // On the CPU by parts that stay in a cache. What lies outside is counted behind the bins.
+        let chunk = if self.device().is_cpu() { COUNTED.min(self.numel()) } else { self.numel() };
+        let ones = Tensor::ones([1], DType::I64)?.expand([chunk as isize])?.contiguous()?;
+        let counts = Tensor::zeros([bins.saturating_add(1)], DType::I64)?;
+        for part in x.split(chunk, 0)? {
+            let inside = part.ge(least)?.logical_and(&part.le(most)?)?;
+            let place = part.sub(least)?.mul(bins as f64)?.div(&width)?.to_dtype(DType::I64)?;
+            let place = inside.where_cond(&place.clamp_max(bins as i64 - 1)?, bins as i64)?;
+            counts.scatter_add_(0, &place, &ones.narrow(0, 0, part.numel())?)?;
+        }
+        counts.narrow(0, 0, bins)?.to_dtype(dtype)
     }
 
     /// The covariances of variables, the rows, by their observations, the columns: divided by n − `correction`, 1 for the unbiased

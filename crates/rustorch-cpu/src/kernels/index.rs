@@ -1,10 +1,10 @@
 //! Gather, index_select, embedding.
 
 use super::pointwise::decode_run;
-use super::strided::{self, Blocks, Rows, RowsMut, indices, unreachable_memory};
+use super::strided::{self, Blocks, Rows, RowsMut, unreachable_memory};
 use crate::ThreadPool;
 use crate::simd::{self, Level, Task};
-use rustorch_core::{DType, Element, Fault, Layout, Shape, View, ViewMut, dispatch_dtype};
+use rustorch_core::{DType, Element, Error, Fault, Layout, Shape, View, ViewMut, dispatch_dtype};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ pub(super) fn embedding(
 ) -> Result<(), Fault> {
     let layout = table.layout();
     let (rows, dim) = (layout.dims()[0], layout.dims()[1]);
-    let ids = indices("embedding", ids, rows)?;
+    let ids = places(pool, "embedding", ids, rows)?;
     if let DType::Quant(quant) = table.dtype() {
         let stride = layout.strides()[0];
         let rows: Vec<&[u8]> = ids
@@ -70,7 +70,7 @@ pub(super) fn index_select(
     index: &View<'_>,
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    let index = indices("index_select", index, x.layout().dims()[axis])?;
+    let index = places(pool, "index_select", index, x.layout().dims()[axis])?;
     dispatch_dtype!(x.dtype(), all, T => select::<T>(pool, axis, x, &index, out), _ => Err(unreachable_memory()))
 }
 
@@ -261,11 +261,34 @@ pub(super) fn checked_indices<'a, I: Element + Into<i64>>(
     pool.ranges(chosen.len(), GRAIN, |range| {
         most.fetch_max(simd::run(Largest(&chosen[range])), Ordering::Relaxed);
     });
-    if most.into_inner() >= len as u64 && !chosen.is_empty() {
-        // For the error.
-        indices(op, index, len)?;
+    if most.into_inner() >= len as u64
+        && let Some(&wrong) = chosen.iter().find(|&&i| i.into() as u64 >= len as u64)
+    {
+        return Err(Error::Index { op, index: wrong.into(), len }.into());
     }
     Ok(chosen)
+}
+
+/// Indices of an `I32` or `I64` view as [`checked_indices`] gives them, as places: where they are if their bits are the same.
+fn places<'a>(
+    pool: &ThreadPool,
+    op: &'static str,
+    index: &View<'a>,
+    len: usize,
+) -> Result<Cow<'a, [usize]>, Fault> {
+    match index.dtype() {
+        DType::I32 => {
+            let chosen = checked_indices::<i32>(pool, op, index, len)?;
+            Ok(chosen.iter().map(|&i| i as usize).collect())
+        }
+        DType::I64 => match checked_indices::<i64>(pool, op, index, len)? {
+            Cow::Borrowed(chosen) if size_of::<usize>() == size_of::<i64>() => {
+                Ok(Cow::Borrowed(bytemuck::cast_slice(chosen)))
+            }
+            chosen => Ok(chosen.iter().map(|&i| i as usize).collect()),
+        },
+        other => Err(Error::dtype(op, "indices must be i32 or i64", [other]).into()),
+    }
 }
 
 /// The part of a layout that an index of shape `dims` covers: cut in all dimensions but `axis`.

@@ -172,6 +172,11 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
         Ok(Some(Lines { chosen, starts, step, n, from, to }))
     }
 
+    /// Where the indices of a line start.
+    fn start(&self, line: usize) -> usize {
+        if self.starts.len() == 1 { self.starts[0] } else { self.starts[line] }
+    }
+
     /// Puts `f(old, source)` in the places of the sources.
     fn change<T: Element>(
         &self,
@@ -181,25 +186,26 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
         out: &mut ViewMut<'_>,
         f: impl Fn(T, T) -> T + Copy + Sync,
     ) -> Result<(), Fault> {
-        if self.starts.len() != 1 {
-            let (source, mut place) = (strided::part(src, &self.from), strided::part_mut(out, &self.to));
-            let (source, target) = (Rows::<T>::new(&source, axis)?, RowsMut::<T>::new(&mut place, axis)?);
-            if self.step == 1 {
-                pool.ranges(source.count(), (GRAIN / self.n).max(1), |range| {
-                    let mut gathered = Vec::new();
-                    for i in range {
-                        let changes = self.chosen[self.starts[i]..].iter().zip(source.row(i, &mut gathered));
-                        let changes = changes.map(|(&place, &value)| (place.into() as usize, value));
-                        // SAFETY: each line belongs to one range, and holds the elements of `x`.
-                        unsafe { target.update(i, changes, f) };
-                    }
-                });
-                return Ok(());
-            }
-            if let Some(blocks) = Blocks::of(&source, &target, target.len(), self.n) {
-                self.change_blocks(pool, &blocks, &source, &target, f);
-                return Ok(());
-            }
+        let (source, mut place) = (strided::part(src, &self.from), strided::part_mut(out, &self.to));
+        let (source, target) = (Rows::<T>::new(&source, axis)?, RowsMut::<T>::new(&mut place, axis)?);
+        if self.step == 1 {
+            // A loop of its own: it has no step to count.
+            pool.ranges(source.count(), (GRAIN / self.n).max(1), |range| {
+                let mut gathered = Vec::new();
+                for i in range {
+                    let changes = self.chosen[self.start(i)..].iter().zip(source.row(i, &mut gathered));
+                    let changes = changes.map(|(&place, &value)| (place.into() as usize, value));
+                    // SAFETY: each line belongs to one range, and holds the elements of `x`.
+                    unsafe { target.update(i, changes, f) };
+                }
+            });
+            return Ok(());
+        }
+        if self.starts.len() != 1
+            && let Some(blocks) = Blocks::of(&source, &target, target.len(), self.n)
+        {
+            self.change_blocks(pool, &blocks, &source, &target, f);
+            return Ok(());
         }
         self.each(
             pool,
@@ -267,8 +273,7 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
         pool.ranges(source.count(), (GRAIN / self.n).max(1), |range| {
             let (mut gathered, mut state) = (Vec::new(), fresh());
             for i in range {
-                let first = if self.starts.len() == 1 { self.starts[0] } else { self.starts[i] };
-                let places = self.chosen[first..].iter().step_by(self.step.max(1));
+                let places = self.chosen[self.start(i)..].iter().step_by(self.step.max(1));
                 change(&target, i, places.zip(source.row(i, &mut gathered)), &mut state);
             }
         });

@@ -2,10 +2,14 @@
 
 use super::strided::{for_rows2, unreachable_memory};
 use crate::ThreadPool;
+use crate::memory;
+use crate::simd::{self, Level, Task};
 use rustorch_core::{Element, Fault, Op, View, ViewMut, bf16, dispatch_dtype, f16};
 
 /// The fewest elements for which counting sort is tried.
 const LEAST_COUNTED: usize = 32;
+/// The fewest elements for which radix sort takes less time than comparisons.
+const LEAST_BY_DIGITS: usize = 1 << 11;
 /// The most counters of counting sort: what fits into the nearest caches.
 const MOST_COUNTERS: usize = 1 << 14;
 
@@ -29,12 +33,17 @@ pub(super) fn run(pool: &ThreadPool, op: &Op, x: &View<'_>, outs: &mut [ViewMut<
                 // Few distinct integers.
             } else if size_of::<T>() <= 4 && u32::try_from(x.len()).is_ok() {
                 // The key above the index, so that one comparison orders both.
-                let pack = |(i, x): (usize, &T)| (x.key() ^ flip) << 32 | i as u64;
-                let mut keys: Vec<u64> = x.iter().enumerate().map(pack).collect();
-                first(&mut keys, k);
-                for ((key, value), index) in keys.iter().zip(values).zip(indices) {
-                    let i = *key as u32 as usize;
-                    (*value, *index) = (x[i], i as i64);
+                let mut keys = memory::scratch(x.len());
+                simd::run(Pack { x, flip, keys: &mut keys });
+                if k >= LEAST_BY_DIGITS && k > x.len() / 2 {
+                    by_digits(&mut keys);
+                } else {
+                    first(&mut keys, k);
+                }
+                for ((&key, value), index) in keys.iter().zip(values).zip(indices) {
+                    let i = key as u32 as usize;
+                    *value = T::of_key(key >> 32 ^ flip).unwrap_or_else(|| x[i]);
+                    *index = i as i64;
                 }
             } else {
                 let mut keys: Vec<(u64, usize)> = x.iter().enumerate().map(|(i, x)| (x.key() ^ flip, i)).collect();
@@ -77,6 +86,56 @@ fn by_counting<T: Key>(x: &[T], flip: u64, values: &mut [T], indices: &mut [i64]
     true
 }
 
+/// Keys of up to 32 bits above the indices.
+struct Pack<'a, T> {
+    x: &'a [T],
+    flip: u64,
+    keys: &'a mut Vec<u64>,
+}
+
+impl<T: Key> Task for Pack<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        self.keys.extend(self.x.iter().enumerate().map(|(i, x)| (x.key() ^ self.flip) << 32 | i as u64));
+    }
+}
+
+/// Radix sort by the upper 32 bits, from the lowest digit on. Each pass keeps the order of equal digits, so that the lower bits, which ascend at
+/// first, need not be compared.
+fn by_digits(keys: &mut Vec<u64>) {
+    const BITS: u32 = 11;
+    const DIGITS: usize = 1 << BITS;
+    let digit = |key: u64, pass: usize| (key >> (32 + pass as u32 * BITS)) as usize % DIGITS;
+    let mut counts = vec![[0u32; DIGITS]; 32usize.div_ceil(BITS as usize)];
+    for &key in keys.iter() {
+        for (pass, counts) in counts.iter_mut().enumerate() {
+            counts[digit(key, pass)] += 1;
+        }
+    }
+    let mut sorted: Vec<u64> = memory::scratch(keys.len());
+    for (pass, places) in counts.iter_mut().enumerate() {
+        if keys.first().is_none_or(|&key| places[digit(key, pass)] as usize == keys.len()) {
+            // One digit alone.
+            continue;
+        }
+        let mut before = 0;
+        for place in places.iter_mut() {
+            before += std::mem::replace(place, before);
+        }
+        sorted.clear();
+        let room = &mut sorted.spare_capacity_mut()[..keys.len()];
+        for &key in keys.iter() {
+            let place = &mut places[digit(key, pass)];
+            room[*place as usize].write(key);
+            *place += 1;
+        }
+        // SAFETY: there are as many places as keys, and each key has one of its own.
+        unsafe { sorted.set_len(keys.len()) };
+        std::mem::swap(keys, &mut sorted);
+    }
+}
+
 /// Brings the `k` least of distinct keys to the front, in order.
 fn first<K: Ord>(keys: &mut Vec<K>, k: usize) {
     if k < keys.len() {
@@ -92,6 +151,12 @@ fn first<K: Ord>(keys: &mut Vec<K>, k: usize) {
 /// either sign are equal.
 trait Key: Element {
     fn key(self) -> u64;
+
+    /// The element that has this key, if no other has it: reading it by its index takes longer where there are many.
+    #[inline(always)]
+    fn of_key(_: u64) -> Option<Self> {
+        None
+    }
 }
 
 macro_rules! integers {
@@ -116,6 +181,14 @@ impl Key for f32 {
         // Adding zero turns −0 into 0.
         let bits = (self + 0.0).to_bits();
         u64::from(if bits >> 31 == 1 { !bits } else { bits | 1 << 31 })
+    }
+
+    #[inline(always)]
+    fn of_key(key: u64) -> Option<f32> {
+        let key = key as u32;
+        let x = f32::from_bits(if key >> 31 == 1 { key ^ 1 << 31 } else { !key });
+        // There are two zeros and many NaNs.
+        (x != 0.0 && !x.is_nan()).then_some(x)
     }
 }
 

@@ -7,7 +7,7 @@ mod double;
 mod fraction;
 mod gamma;
 pub(crate) mod glibc;
-pub(crate) mod log_add_exp;
+mod log_add_exp;
 mod pair;
 mod precise;
 mod single;
@@ -76,27 +76,15 @@ pub(crate) trait Real:
         self.exp(l)
     }
     /// eˣ where [that is normal](Self::exp_is_normal), with the bits of `exp`.
-    #[inline(always)]
-    fn exp_within<L: Level>(self, l: L) -> Self {
-        self.exp(l)
-    }
+    fn exp_within<L: Level>(self, l: L) -> Self;
     /// Whether `exp_within` takes it.
-    #[inline(always)]
-    fn exp_is_normal(self) -> bool {
-        true
-    }
+    fn exp_is_normal(self) -> bool;
     fn expm1<L: Level>(self, l: L) -> Self;
     fn ln<L: Level>(self, l: L) -> Self;
     /// The logarithm of [positive normal numbers](Self::is_positive_normal), with the bits of `ln`.
-    #[inline(always)]
-    fn ln_normal<L: Level>(self, l: L) -> Self {
-        self.ln(l)
-    }
+    fn ln_normal<L: Level>(self, l: L) -> Self;
     /// Whether `ln_normal` takes it.
-    #[inline(always)]
-    fn is_positive_normal(self) -> bool {
-        true
-    }
+    fn is_positive_normal(self) -> bool;
     fn log2<L: Level>(self, l: L) -> Self;
     fn log10<L: Level>(self, l: L) -> Self;
     fn log1p<L: Level>(self, l: L) -> Self;
@@ -140,13 +128,8 @@ pub(crate) trait Real:
     }
     fn pow<L: Level>(self, l: L, b: Self) -> Self;
     fn atan2<L: Level>(self, l: L, x: Self) -> Self;
-    /// log(eˣ + eᵇ), but where this [cancels](log_add_exp::cancels).
-    #[inline(always)]
-    fn log_add_exp<L: Level>(self, l: L, b: Self) -> Self {
-        log_add_exp::quick(l, self, b)
-    }
-    /// The same where it cancels.
-    fn log_add_exp_cancelled<L: Level>(l: L, a: &[Self], b: &[Self], out: &mut [Self]);
+    /// log(eᵃ + eᵇ) for slices of equal length.
+    fn log_add_exp<L: Level>(l: L, a: &[Self], b: &[Self], out: &mut [Self]);
 
     /// Whether the argument is too large for `sin`, `cos` and `tan`: use their `far` twins.
     #[inline(always)]
@@ -475,8 +458,8 @@ real!(f32 {
         single::atan2(l, self, x)
     }
     #[inline(always)]
-    fn log_add_exp_cancelled<L: Level>(l: L, a: &[f32], b: &[f32], out: &mut [f32]) {
-        log_add_exp::of_singles(l, a, b, out);
+    fn log_add_exp<L: Level>(l: L, a: &[f32], b: &[f32], out: &mut [f32]) {
+        log_add_exp::singles(l, a, b, out);
     }
     #[inline(always)]
     fn is_far(self) -> bool {
@@ -495,12 +478,28 @@ real!(f32 {
 
 real!(f64 {
     #[inline(always)]
-    fn exp<L: Level>(self, _: L) -> f64 {
-        precise::exp(self)
+    fn exp<L: Level>(self, l: L) -> f64 {
+        precise::exp(l, self)
     }
     #[inline(always)]
-    fn ln<L: Level>(self, _: L) -> f64 {
-        precise::ln(self)
+    fn exp_within<L: Level>(self, l: L) -> f64 {
+        precise::exp_within(l, self)
+    }
+    #[inline(always)]
+    fn exp_is_normal(self) -> bool {
+        self.abs() <= 708.0
+    }
+    #[inline(always)]
+    fn ln<L: Level>(self, l: L) -> f64 {
+        precise::ln(l, self)
+    }
+    #[inline(always)]
+    fn ln_normal<L: Level>(self, l: L) -> f64 {
+        precise::ln_normal(l, self)
+    }
+    #[inline(always)]
+    fn is_positive_normal(self) -> bool {
+        (f64::MIN_POSITIVE..f64::INFINITY).contains(&self)
     }
     by_std!(f64: expm1 = exp_m1, log2 = log2, log10 = log10, log1p = ln_1p, sin = sin, cos = cos,
         tan = tan, asin = asin, acos = acos, atan = atan, sinh = sinh, cosh = cosh, tanh = tanh);
@@ -539,8 +538,8 @@ real!(f64 {
         f64::atan2(self, x)
     }
     #[inline(always)]
-    fn log_add_exp_cancelled<L: Level>(_: L, a: &[f64], b: &[f64], out: &mut [f64]) {
-        log_add_exp::of_doubles(a, b, out);
+    fn log_add_exp<L: Level>(l: L, a: &[f64], b: &[f64], out: &mut [f64]) {
+        log_add_exp::doubles(l, a, b, out);
     }
 });
 

@@ -61,6 +61,10 @@ impl Level for Neon {
         a.mul_add(b, c)
     }
     #[inline(always)]
+    fn fma_double(self, a: f64, b: f64, c: f64) -> f64 {
+        a.mul_add(b, c)
+    }
+    #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
         // SAFETY: see above.
         unsafe { [vdupq_n_f32(x); 4] }

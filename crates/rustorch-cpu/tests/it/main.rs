@@ -24,6 +24,7 @@ mod foreach;
 mod fused_pointwise;
 mod ggml;
 mod instruction_sets;
+mod large;
 mod layer_norm;
 mod linalg;
 mod matmul;

@@ -109,12 +109,15 @@ impl Tensor {
     ) -> Result<Tensor> {
         const NAME: &str = "index_put";
         let (index, value) = (index.as_ref(), value.into());
-        if accumulate || self.records(value) {
-            let mode = if accumulate { ScatterMode::Add } else { ScatterMode::Replace };
+        let mode = if accumulate { ScatterMode::Add } else { ScatterMode::Replace };
+        if self.records(value) {
             return self.put_at(NAME, index, value, mode);
         }
         let out = self.copy()?;
-        out.write_at(NAME, index, value)?;
+        match mode {
+            ScatterMode::Replace => out.write_at(NAME, index, value)?,
+            ScatterMode::Add => resolve(NAME, &out, index)?.write(value, mode)?,
+        }
         Ok(out)
     }
 
@@ -160,7 +163,7 @@ impl Tensor {
             let value = value.to_tensor(op, self.dtype(), self)?;
             return run_into(&Op::Where(Where), &[&mask, &value, self], self);
         }
-        resolve(op, self, index)?.write(value)
+        resolve(op, self, index)?.write(value, ScatterMode::Replace)
     }
 
     /// The mask of an index that has nothing else, broadcast to this tensor: a scalar is written by it without a list of the places.
@@ -224,18 +227,23 @@ impl Resolved {
         rows.reshape_to(self.shape.clone())
     }
 
-    /// Writes values at the index, where nothing is recorded.
+    /// Writes, or adds, values at the index, where nothing is recorded.
     #[cfg_attr(debug_assertions, track_caller)]
-    fn write(self, value: TensorOrScalar<'_>) -> Result<()> {
+    fn write(self, value: TensorOrScalar<'_>, mode: ScatterMode) -> Result<()> {
         let values = values_at(self.op, &self.view, value, &self.shape)?;
-        let Some(gather) = self.gather()? else { return self.view.copy_(&values) };
+        let Some(gather) = self.gather()? else {
+            return match mode {
+                ScatterMode::Replace => self.view.copy_(&values),
+                ScatterMode::Add => self.view.copy_(&self.view.add(&values)?),
+            };
+        };
         if gather.index.numel() == 0 {
             return Ok(());
         }
         let mut dims: Dims = gather.merged.dims().into();
         dims[gather.axis] = gather.index.numel();
         let values = values.reshape_to(Shape::new(dims)?)?;
-        let written = gather.merged.index_copy_(gather.axis as isize, &gather.index, &values);
+        let written = gather.merged.index_scatter_(mode, gather.axis as isize, &gather.index, &values);
         written.map_err(|error| self.out_of_range(error))?;
         if gather.is_view {
             return Ok(());

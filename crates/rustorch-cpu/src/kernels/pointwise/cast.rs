@@ -6,7 +6,7 @@ use crate::ThreadPool;
 use crate::kernels::copy;
 use crate::kernels::strided::{self, map1, unreachable_memory};
 use crate::math::Half;
-use crate::simd;
+use crate::simd::{self, Level, Task};
 use rustorch_core::{
     C64, C128, DType, Element, Error, Fault, QuantType, View, ViewMut, bf16, dispatch_dtype, f16,
 };
@@ -31,6 +31,8 @@ pub(crate) fn cast(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Re
         (DType::F32, DType::BF16) => {
             map1(pool, out, x, GRAIN, &|x: &[f32], out: &mut [bf16]| bf16::narrow_all(x, out))
         }
+        (DType::F32, DType::I64) => map1(pool, out, x, GRAIN, &|x: &[f32], out| truncate(x, out)),
+        (DType::F64, DType::I64) => map1(pool, out, x, GRAIN, &|x: &[f64], out| truncate(x, out)),
         (from, to) => dispatch_dtype!(from, all, A => {
             dispatch_dtype!(to, all, B => {
                 map1(pool, out, x, GRAIN, &|x: &[A], out: &mut [B]| convert(x, out))
@@ -43,6 +45,56 @@ pub(crate) fn cast(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Re
 fn convert<A: Convert, B: Convert>(x: &[A], out: &mut [B]) {
     each!(out, x in x => B::from_wide(x.to_wide()));
 }
+
+/// Floats to `i64`, as `convert` does, for slices of equal length.
+fn truncate<T: Truncate>(x: &[T], out: &mut [i64]) {
+    simd::run(Truncated(x, out));
+}
+
+struct Truncated<'a, T>(&'a [T], &'a mut [i64]);
+
+impl<T: Truncate> Task for Truncated<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        const BLOCK: usize = 256;
+        for (xs, out) in self.0.chunks(BLOCK).zip(self.1.chunks_mut(BLOCK)) {
+            if xs.iter().fold(true, |all, x| all & x.fits()) {
+                // SAFETY: all of them fit, as was just found.
+                each!(out, x in xs => unsafe { x.truncated() });
+            } else {
+                each!(out, x in xs => x.to_wide().int());
+            }
+        }
+    }
+}
+
+/// Floats whose conversion to `i64` is vector code where they are known to fit: that which saturates is not.
+trait Truncate: Convert {
+    /// Whether it is a number within the range of `i64`.
+    fn fits(self) -> bool;
+    /// # Safety
+    /// It [fits](Self::fits).
+    unsafe fn truncated(self) -> i64;
+}
+
+macro_rules! truncate {
+    ($($t:ty),*) => {$(
+        impl Truncate for $t {
+            #[inline(always)]
+            fn fits(self) -> bool {
+                self.abs() < 9_223_372_036_854_775_808.0
+            }
+            #[inline(always)]
+            unsafe fn truncated(self) -> i64 {
+                // SAFETY: by the contract; NaN does not fit.
+                unsafe { self.to_int_unchecked() }
+            }
+        }
+    )*};
+}
+
+truncate!(f32, f64);
 
 /// [`cast`] of `n` contiguous elements, between dense dtypes.
 ///
@@ -63,6 +115,14 @@ pub(super) unsafe fn cast_packed(
         (DType::F32, DType::F16) => {
             // SAFETY: see above.
             unsafe { f16::narrow_all(from_raw_parts(x.cast(), n), room(out, n)) }
+        }
+        (DType::F32, DType::I64) => {
+            // SAFETY: see above.
+            unsafe { truncate::<f32>(from_raw_parts(x.cast(), n), room(out, n)) }
+        }
+        (DType::F64, DType::I64) => {
+            // SAFETY: see above.
+            unsafe { truncate::<f64>(from_raw_parts(x.cast(), n), room(out, n)) }
         }
         (from, to) => dispatch_dtype!(from, all, A => {
             dispatch_dtype!(to, all, B => {

@@ -3,7 +3,6 @@
 use super::{Ordered, each, has};
 use crate::kernels::strided::Side;
 use crate::math::Real;
-use crate::math::log_add_exp::cancels;
 use crate::simd::{self, Level, Task};
 use rustorch_core::{BinaryOp, CompareOp, UnaryOp};
 
@@ -146,32 +145,9 @@ impl<T: Real> Task for Binary<'_, T> {
             Maximum => each!(out, a in xs, b in ys => a.larger(b)),
             Minimum => each!(out, a in xs, b in ys => a.smaller(b)),
             Atan2 => each!(out, a in xs, b in ys => a.atan2(l, b)),
-            LogAddExp => log_add_exp(l, xs, ys, out),
+            LogAddExp => T::log_add_exp(l, xs, ys, out),
             BitwiseAnd | BitwiseOr | BitwiseXor | ShiftLeft | ShiftRight => {
                 unreachable!("{} is not inferred for floats", op.name())
-            }
-        }
-    }
-}
-
-/// log(eᵃ + eᵇ), block by block: the results of a block that [cancel](cancels) are collected and computed again together.
-#[inline(always)]
-fn log_add_exp<T: Real, L: Level>(l: L, xs: &[T], ys: &[T], out: &mut [T]) {
-    const BLOCK: usize = 512;
-    let (mut places, mut a, mut b, mut anew) =
-        ([0u16; BLOCK], [T::ZERO; BLOCK], [T::ZERO; BLOCK], [T::ZERO; BLOCK]);
-    for ((xs, ys), out) in xs.chunks(BLOCK).zip(ys.chunks(BLOCK)).zip(out.chunks_mut(BLOCK)) {
-        each!(out, x in xs, y in ys => x.log_add_exp(l, y));
-        let mut count = 0;
-        for (i, ((&x, &y), &sum)) in xs.iter().zip(ys).zip(&*out).enumerate() {
-            // Without a branch: which do is hard to foresee.
-            (places[count], a[count], b[count]) = (i as u16, x, y);
-            count += usize::from(cancels(x, y, sum));
-        }
-        if count > 0 {
-            T::log_add_exp_cancelled(l, &a[..count], &b[..count], &mut anew[..count]);
-            for (&place, &value) in places[..count].iter().zip(&anew) {
-                out[usize::from(place)] = value;
             }
         }
     }

@@ -70,13 +70,24 @@ macro_rules! bounded {
 bounded!(u8, i8, i16, i32, u32, i64: bounds, x, out => {
     let near = |s: Scalar| T::try_from(s.to_i64()).unwrap_or(if s.to_i64() < 0 { T::MIN } else { T::MAX });
     let (low, high) = (bounds[0].map_or(T::MIN, near), bounds[1].map_or(T::MAX, near));
-    each!(out, x in x => x.max(low).min(high));
+    simd::run(Limit([low, high], x, out));
 });
 bounded!(f32, f64: bounds, x, out => simd::run(Clamp(bounds.map(|bound| bound.map(T::from_scalar)), x, out)));
 bounded!(f16, bf16: bounds, x, out => {
     let bounds = bounds.map(|bound| bound.map(|s| T::from_scalar(s).to_f32()));
     super::half::map(x, out, |x, out| simd::run(Clamp(bounds, x, out)));
 });
+
+struct Limit<'a, T>([T; 2], &'a [T], &'a mut [T]);
+
+impl<T: Element + Ord> Task for Limit<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        let Limit([low, high], xs, out) = self;
+        each!(out, x in xs => x.max(low).min(high));
+    }
+}
 
 struct Clamp<'a, T>([Option<T>; 2], &'a [T], &'a mut [T]);
 

@@ -11,8 +11,14 @@ use std::mem::MaybeUninit;
 const GRAIN: usize = 1 << 17;
 /// Elements of a tile of a transposition, of each dimension: a cache line of `f32`.
 const TILE: usize = 16;
-/// Elements of each dimension of what one thread transposes at a time: tiles of which share pages.
-const BLOCK: usize = 64;
+/// Elements of each dimension of what one thread transposes at a time, the source's contiguous one first: tiles of which share pages.
+const BLOCK: [usize; 2] = [64, 64];
+/// The same where lines are [streamed](stream): each is written whole at once.
+const STREAMED_BLOCK: [usize; 2] = [128, TILE];
+/// The fewest bytes that are streamed: what caches would not hold until it is read again.
+const STREAMED: usize = 1 << 24;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Copies elements between any layouts of one shape: rows that are contiguous on both sides as a whole, rows of one repeated element
 /// by filling them, others by tiles of the dimensions that are contiguous on either side, so that whole cache lines are read and
@@ -66,24 +72,74 @@ pub(crate) fn copy_rows(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) 
         return Ok(false);
     }
     let outer = Outer::new(&joint, &[across, last]);
-    let blocks = [rows.div_ceil(BLOCK), cols.div_ceil(BLOCK)];
     let plane = Plane { from_stride: from.strides[last], to_stride: to.strides[across] };
-    let grain = (GRAIN / (BLOCK * BLOCK * size)).max(1);
+    let is_streamed = cfg!(target_arch = "x86_64")
+        && size >= 4
+        && joint.numel() * size >= STREAMED
+        && to.base.addr().is_multiple_of(LINE)
+        && to.strides.iter().all(|&stride| stride == 1 || (stride * size).is_multiple_of(LINE));
+    let block = if is_streamed { STREAMED_BLOCK } else { BLOCK };
+    let blocks = [rows.div_ceil(block[0]), cols.div_ceil(block[1])];
+    let grain = (GRAIN / (block[0] * block[1] * size)).max(1);
     pool.ranges(outer.count() * blocks[0] * blocks[1], grain, |range| {
         for i in range {
-            let (at, block) = (i / (blocks[0] * blocks[1]), i % (blocks[0] * blocks[1]));
-            let (row, col) = (block % blocks[0] * BLOCK, block / blocks[0] * BLOCK);
-            let area = [BLOCK.min(rows - row), BLOCK.min(cols - col)];
+            let (at, of_plane) = (i / (blocks[0] * blocks[1]), i % (blocks[0] * blocks[1]));
+            let (row, col) = (of_plane % blocks[0] * block[0], of_plane / blocks[0] * block[1]);
+            let area = [block[0].min(rows - row), block[1].min(cols - col)];
             outer.each(at..at + 1, |[to_index, from_index]| {
                 let from = from.at_index(from_index + row + col * plane.from_stride);
                 let to = to.at_index(to_index + row * plane.to_stride + col);
-                // SAFETY: elements that the views have, of different memory; each block is copied by one thread.
-                unsafe { plane.copy(from, to, area, size) }
+                // SAFETY: elements that the views have, of different memory; each block is copied by one thread. Where it is streamed,
+                // blocks start at whole lines, since all strides but that of neighbours are such.
+                unsafe {
+                    match is_streamed {
+                        true => plane.copy_streamed(from, to, area, size),
+                        false => plane.copy(from, to, area, size),
+                    }
+                }
             });
+        }
+        if is_streamed {
+            fence();
         }
     });
     Ok(true)
 }
+
+/// Writes whole lines without reading them into caches first.
+///
+/// # Safety
+/// The target is aligned like a cache line, and has room for the tile's line, which is initialised and as long as one or several.
+#[inline(always)]
+unsafe fn stream<W: Copy>(line: &Aligned<W>, to: *mut W) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_stream_si128};
+        let (from, to) = (line.0.as_ptr().cast::<__m128i>(), to.cast::<__m128i>());
+        for i in 0..size_of_val(&line.0) / 16 {
+            // SAFETY: inside of both by the contract, and both are aligned.
+            unsafe { _mm_stream_si128(to.add(i), _mm_load_si128(from.add(i))) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the contract.
+    unsafe {
+        std::ptr::copy_nonoverlapping(line.0.as_ptr().cast(), to, TILE);
+    }
+}
+
+/// Orders what was [streamed](stream) before what this thread writes from now on, for those who wait for that.
+fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every CPU of the target has the instruction.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
+/// A line of a tile.
+#[repr(align(64))]
+struct Aligned<W>([MaybeUninit<W>; TILE]);
 
 /// Writes one element of so many bytes `len` times.
 ///
@@ -136,12 +192,27 @@ impl Plane {
         // SAFETY: this function's contract. Words have the size of the elements and at most their alignment.
         unsafe {
             match size {
-                1 => self.transpose::<u8>(from.cast(), to.cast(), area),
-                2 => self.transpose::<u16>(from.cast(), to.cast(), area),
-                4 => self.transpose::<u32>(from.cast(), to.cast(), area),
+                1 => self.transpose::<u8, false>(from.cast(), to.cast(), area),
+                2 => self.transpose::<u16, false>(from.cast(), to.cast(), area),
+                4 => self.transpose::<u32, false>(from.cast(), to.cast(), area),
                 // Complex numbers are aligned like their parts.
-                8 => self.transpose::<[u32; 2]>(from.cast(), to.cast(), area),
-                _ => self.transpose::<[u64; 2]>(from.cast(), to.cast(), area),
+                8 => self.transpose::<[u32; 2], false>(from.cast(), to.cast(), area),
+                _ => self.transpose::<[u64; 2], false>(from.cast(), to.cast(), area),
+            }
+        }
+    }
+
+    /// The same of elements of 4 bytes at least, where lines are [streamed](stream).
+    ///
+    /// # Safety
+    /// As of [`copy`](Self::copy); and the target's first element and its stride are whole cache lines.
+    unsafe fn copy_streamed(&self, from: *const u8, to: *mut u8, area: [usize; 2], size: usize) {
+        // SAFETY: as of `copy`.
+        unsafe {
+            match size {
+                4 => self.transpose::<u32, true>(from.cast(), to.cast(), area),
+                8 => self.transpose::<[u32; 2], true>(from.cast(), to.cast(), area),
+                _ => self.transpose::<[u64; 2], true>(from.cast(), to.cast(), area),
             }
         }
     }
@@ -149,8 +220,13 @@ impl Plane {
     /// The same of one type, tile by tile.
     ///
     /// # Safety
-    /// As of [`copy`](Self::copy).
-    unsafe fn transpose<W: Copy>(&self, from: *const W, to: *mut W, [rows, cols]: [usize; 2]) {
+    /// As of [`copy`](Self::copy), or [`copy_streamed`](Self::copy_streamed).
+    unsafe fn transpose<W: Copy, const STREAM: bool>(
+        &self,
+        from: *const W,
+        to: *mut W,
+        [rows, cols]: [usize; 2],
+    ) {
         let mut tile = [const { [const { MaybeUninit::<W>::uninit() }; TILE] }; TILE];
         for col in (0..cols).step_by(TILE) {
             let width = TILE.min(cols - col);
@@ -168,8 +244,12 @@ impl Plane {
                         }
                         let mut to = to;
                         for i in 0..TILE {
-                            let line = tile.each_ref().map(|line| line[i]);
-                            std::ptr::copy_nonoverlapping(line.as_ptr(), to.cast(), TILE);
+                            let line = Aligned(tile.each_ref().map(|line| line[i]));
+                            if STREAM {
+                                stream(&line, to);
+                            } else {
+                                std::ptr::copy_nonoverlapping(line.0.as_ptr(), to.cast(), TILE);
+                            }
                             to = to.wrapping_add(self.to_stride);
                         }
                         continue;

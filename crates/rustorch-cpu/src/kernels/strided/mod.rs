@@ -210,30 +210,6 @@ pub(crate) fn quant_bytes<'a>(x: &View<'a>, start: usize, len: usize) -> Result<
     Ok(unsafe { std::slice::from_raw_parts(host.as_ptr().add(from), bytes) })
 }
 
-/// Indices of an `I32` or `I64` view in row-major order, each below `len`.
-pub(crate) fn indices(op: &'static str, x: &View<'_>, len: usize) -> Result<Vec<usize>, Fault> {
-    fn check<T: Element + Into<i64>>(
-        op: &'static str,
-        x: &View<'_>,
-        len: usize,
-    ) -> Result<Vec<usize>, Fault> {
-        let values = dense::<T>(x)?;
-        // One pass that checks all without a branch, and one that converts: each is several times as fast as both in one.
-        // A negative index is larger than any length.
-        let fits = |&i: &T| (i.into() as u64) < len as u64;
-        if !values.iter().fold(true, |all, i| all & fits(i)) {
-            let wrong = values.iter().find(|&i| !fits(i)).map_or(0, |&i| i.into());
-            return Err(Error::Index { op, index: wrong, len }.into());
-        }
-        Ok(values.iter().map(|&i| i.into() as usize).collect())
-    }
-    match x.dtype() {
-        DType::I32 => check::<i32>(op, x, len),
-        DType::I64 => check::<i64>(op, x, len),
-        other => Err(Error::dtype(op, "indices must be i32 or i64", [other]).into()),
-    }
-}
-
 /// The layout of `x` with its last `dims` dimensions merged into one; `None` where that takes a copy.
 pub(crate) fn merge_last(layout: &Layout, dims: usize) -> Result<Option<Layout>, Error> {
     let at = layout.ndim() - dims;

@@ -106,6 +106,13 @@ fn many_elements_are_counted() {
     let x = Tensor::arange(0, 100_000, 1).unwrap().remainder(7).unwrap();
     let counts = x.bincount(None, 8).unwrap().to_vec::<i64>().unwrap();
     assert_eq!(counts, [14286, 14286, 14286, 14286, 14286, 14285, 14285, 0]);
+    // 0 to 99 999, of which the last bin has 50 000, too; and what is not counted between them.
+    let x = Tensor::arange(0, 100_000, 1).unwrap().to_dtype(DType::F32).unwrap();
+    let outside = Tensor::new([f32::NAN, f32::INFINITY, -1.0, f32::NEG_INFINITY]).unwrap();
+    let x = Tensor::cat(&[x.narrow(0, 0, 40_000).unwrap(), outside, x.narrow(0, 40_000, 60_000).unwrap()], 0)
+        .unwrap();
+    let counts = x.histc(5, 0.0, 50_000.0).unwrap().to_vec::<f32>().unwrap();
+    assert_eq!(counts, [10_000.0, 10_000.0, 10_000.0, 10_000.0, 10_001.0]);
 }
 
 #[test]
