@@ -3,8 +3,7 @@
 
 use crate::common::lazy::Lazy;
 use rustorch_core::{
-    Attention, AttentionBackward, Backend, DType, Device, Dropout, Layout, Numerics, Op, PhiloxKey, Shape,
-    TensorMeta,
+    Attention, AttentionBackward, Backend, DType, Device, Dropout, Layout, Op, PhiloxKey, Shape, TensorMeta,
 };
 use rustorch_kernels::Engine;
 

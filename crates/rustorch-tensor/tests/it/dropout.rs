@@ -235,6 +235,7 @@ fn attention_says_what_is_wrong_with_its_dropout() -> Result<()> {
         window: None,
         softcap: None,
         numerics: Numerics::Ggml,
+        batch_invariant: false,
         lse: false,
         dropout: Some(Generator::new(0).dropout_mask(0.5, 9)),
     };
