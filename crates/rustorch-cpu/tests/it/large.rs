@@ -143,7 +143,7 @@ fn logaddexp_of_any_length() {
     }
 }
 
-/// Operands that are transposed beside each other and the output: of several element sizes, in stacks, with tiles that are not whole.
+/// Sums of a matrix and a transposed one: of several element sizes, in batches, with tiles that are not whole.
 #[test]
 fn transposed_operands() {
     fn check<T: Element + PartialEq>(dims: [usize; 3], x: &[T], op: BinaryOp, f: fn(T, T) -> T) {

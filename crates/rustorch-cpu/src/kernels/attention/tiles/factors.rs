@@ -11,6 +11,7 @@ use crate::kernels::matmul::{HIGHEST, Pitched, Same, Scalar, Tiles, pack_columns
 use crate::kernels::strided::Matrix;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::LANES;
+use rustorch_core::DType;
 #[cfg(target_arch = "x86_64")]
 use rustorch_core::bf16;
 use std::marker::PhantomData;
@@ -34,6 +35,10 @@ pub(in super::super) trait Factors: Sync {
 
     /// Words of a row or column of so many values.
     fn words(&self, values: usize) -> usize;
+
+    /// Values of the first of two sums that a score is made of: all of them where one chain of multiply-adds is short enough beside what operands
+    /// are rounded by.
+    fn half(&self, values: usize) -> usize;
 
     /// Words of a row of so many values that is staged.
     fn staged(&self, values: usize) -> usize;
@@ -127,6 +132,10 @@ impl<T: Load> Factors for Singles<T> {
 
     fn words(&self, values: usize) -> usize {
         values
+    }
+
+    fn half(&self, values: usize) -> usize {
+        if T::DTYPE == DType::F32 { values.div_ceil(2) } else { values }
     }
 
     fn staged(&self, values: usize) -> usize {
@@ -225,6 +234,10 @@ impl Factors for Pairs {
 
     fn words(&self, values: usize) -> usize {
         values.div_ceil(2).next_multiple_of(self.0.depth)
+    }
+
+    fn half(&self, values: usize) -> usize {
+        values
     }
 
     fn staged(&self, values: usize) -> usize {

@@ -64,7 +64,7 @@ struct Memory {
     stage: *mut f32,
     /// Scores, then weights, of a product's rows, [`KEYS`] each.
     s: *mut f32,
-    /// The weights as left operand, where they have to be converted.
+    /// The second halves of sums of scores, or the weights as left operand, where they have to be converted.
     p: *mut f32,
     /// Weighted sums of the values of a block, and of all.
     block: *mut f32,
@@ -123,6 +123,7 @@ impl<F: Factors> AttentionArgs<'_, F> {
             // SAFETY: parts have their lengths. Zeros where something is read that may not have been written: rows beyond the last query, and sums.
             unsafe {
                 q.add(count * q_row).write_bytes(0, (tall - count) * q_row);
+                s.write_bytes(0, TALLEST * KEYS);
                 p.write_bytes(0, TALLEST * KEYS);
                 sums.write_bytes(0, tall * e);
             }
@@ -189,13 +190,22 @@ impl<F: Factors> AttentionArgs<'_, F> {
         let (q_row, key_row) = (f.words(d), f.words(KEYS));
         // SAFETY: this function's contract; whole panels of scores fit into rows of `KEYS`. All parts are apart from each other.
         let (scores, block, sums) = unsafe {
-            let left = Pitched { first: memory.q.add(slots.start * q_row).cast_const(), pitch: q_row };
-            for j in (0..width).step_by(c) {
-                let to = Pitched { first: memory.s.add(j), pitch: KEYS };
-                f.product(rows, d, left, memory.k.add(j * q_row), to);
+            let q = memory.q.add(slots.start * q_row).cast_const();
+            let half = f.half(d);
+            for (values, scores) in [(0..half, memory.s), (half..d, memory.p)] {
+                let left = Pitched { first: q.add(values.start), pitch: q_row };
+                for j in (0..width).step_by(c).take_while(|_| !values.is_empty()) {
+                    let panel = memory.k.add(j * q_row + values.start * c);
+                    f.product(rows, values.len(), left, panel, Pitched { first: scores.add(j), pitch: KEYS });
+                }
+            }
+            let scores = std::slice::from_raw_parts_mut(memory.s, rows * KEYS);
+            if half < d {
+                let others = std::slice::from_raw_parts(memory.p, rows * KEYS);
+                simd::run(Add { block: others, sums: scores, shrinks: &[1.0; TALLEST][..rows] });
             }
             (
-                std::slice::from_raw_parts_mut(memory.s, rows * KEYS),
+                scores,
                 std::slice::from_raw_parts_mut(memory.block, rows * e),
                 std::slice::from_raw_parts_mut(memory.sums.add(slots.start * e), rows * e),
             )
