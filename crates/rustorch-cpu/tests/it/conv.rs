@@ -127,6 +127,14 @@ fn cases() -> Vec<Case> {
             p.dilation = [1, 2, 1].as_slice().into();
             pad(p, 1);
         }),
+        // Gradients of weights by whole planes, and by bands of them.
+        Case::new(&[2, 9, 23, 30], &[7, 9, 3, 3], |p| pad(p, 1)),
+        Case::new(&[1, 8, 4, 12, 17], &[10, 4, 2, 2, 3], |p| {
+            p.groups = 2;
+            p.dilation = [1, 2, 1].as_slice().into();
+            pad(p, 1);
+        }),
+        Case::new(&[1, 8, 2100], &[130, 8, 2], |_| ()),
         // One row, and several runs of results.
         Case::new(&[1, 3, 2500], &[1, 3, 3], |p| pad(p, 1)),
     ]
@@ -301,6 +309,26 @@ fn the_bias_is_added_before_rounding_and_the_activation() {
     let b = Tensor::new(&[3], &bias[..3]);
     let want: Vec<f32> = plain.iter().enumerate().map(|(i, x)| x + bias[i / 20 % 3]).collect();
     assert_eq!(run(&data, &[&dy, &w, &b]).unwrap()[0].values::<f32>(), want);
+}
+
+#[test]
+fn gradients_of_weights_hold_only_what_their_taps_see() {
+    let case = Case::new(&[1, 8, 20, 30], &[4, 8, 3, 3], |p| p.padding.fill((1, 1)));
+    let rng = &mut Philox::new(6);
+    let (mut x, dy) = (random::<f32>(rng, &case.x), random::<f32>(rng, &case.y()));
+    let [.., weight] = case.ops();
+    let mut gradient = |corner: f32| {
+        x[0] = corner;
+        run(&weight, &[&Tensor::new(&case.x, &x), &Tensor::new(&case.y(), &dy)]).unwrap()[0].values::<f32>()
+    };
+    let (zero, infinite) = (gradient(0.0), gradient(f32::INFINITY));
+    for (i, (zero, infinite)) in zero.iter().zip(&infinite).enumerate() {
+        let (channel, line, column) = (i / 9 % 8, i % 9 / 3, i % 3);
+        // The last line and column of taps begin behind the corner.
+        let sees_corner = channel == 0 && line < 2 && column < 2;
+        let is_right = if sees_corner { infinite.is_infinite() } else { (zero - infinite).abs() < 1e-4 };
+        assert!(is_right, "{i}: {zero}, {infinite}");
+    }
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! A convolution is a matmul of the kernel with a matrix that has a column for each result: what the result sees. That
 //! matrix is never stored; panels of it are packed from where the source lies, in the cache, and multiplied by the
 //! GEMM kernels ([`gemm`]). The gradient with respect to the input is one such matmul, or several
-//! ([`geometry`]), and so is the one with respect to the weight ([`weight`]). Where a group has few rows, packing does not pay: sums are
+//! ([`geometry`]), and so is the one with respect to the weight ([`weight`];
+//! [`weight_planes`] where nothing needs packing). Where a group has few rows, packing does not pay: sums are
 //! taken line by line of a padded copy ([`lines`]; [`planes`] for depthwise convolutions), or where operands lie ([`direct`]).
 //!
 //! Every result is one sum in an order that depends on the parameters only, not on threads.
@@ -19,6 +20,7 @@ mod number;
 mod padded;
 mod planes;
 mod weight;
+mod weight_planes;
 
 use super::strided::unreachable_memory;
 use crate::ThreadPool;
@@ -108,7 +110,14 @@ pub(super) fn backward_weight(
             if geometry.rows <= direct::MOST_ROWS {
                 weight::run_direct::<T>(pool, &geometry, x, dy, &gradient);
             } else {
-                padded::with_padding(pool, &geometry, x, Reader::Any, |geometry, x, _| {
+                let reader = match weight_planes::suits::<T>(&geometry) {
+                    true => Reader::Lines { past: true },
+                    false => Reader::Any,
+                };
+                padded::with_padding(pool, &geometry, x, reader, |geometry, x, by_planes| {
+                    if by_planes {
+                        return weight_planes::run::<T>(pool, geometry, x, dy, &gradient);
+                    }
                     weight::run::<T>(pool, geometry, x, dy, &gradient);
                     Ok(())
                 })?;

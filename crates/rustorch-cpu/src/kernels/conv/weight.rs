@@ -5,7 +5,7 @@ use super::columns::{Gather, Source, line};
 use super::gemm::DEPTH;
 use super::geometry::{Geometry, Offset, Segment};
 use super::number::Number;
-use crate::kernels::matmul::{Scalar, pack_columns, with_scratch};
+use crate::kernels::matmul::{self, HIGHEST, Scalar, pack_columns, with_scratch};
 use crate::simd::{self, Level, Task};
 use crate::{Isa, ThreadPool};
 use std::marker::PhantomData;
@@ -44,7 +44,7 @@ impl<T: Number> Gradient<'_, T> {
     ///
     /// # Safety
     /// They exist, and no other thread uses them.
-    unsafe fn put(
+    pub(super) unsafe fn put(
         &self,
         geometry: &Geometry,
         (group, row): (usize, usize),
@@ -150,7 +150,7 @@ pub(super) unsafe fn run<T: Number>(
                         while row < height {
                             let (tall, tile) = tiles.at_most(height - row);
                             let x = left.add(row * depth);
-                            pack_rows(geometry, &segments, dy, (group, first + row), tall, x);
+                            pack_rows::<T>(geometry, &segments, dy, (group, first + row), tall, x);
                             for i in 0..count {
                                 let sums = sums.add((i * height + row) * columns);
                                 tiles.accumulate(tile, depth, x, packed.add(i * gathered), sums);
@@ -179,26 +179,28 @@ pub(super) unsafe fn run<T: Number>(
 ///
 /// # Safety
 /// They can be read, and there is room for them.
-unsafe fn pack_rows<E: Scalar>(
+unsafe fn pack_rows<T: Number>(
     geometry: &Geometry,
     segments: &[Segment],
-    dy: Source<'_, E>,
+    dy: Source<'_, T::Sum>,
     (group, row): (usize, usize),
     height: usize,
-    to: *mut E,
+    to: *mut T::Sum,
 ) {
     let stride = geometry.axes[2].result_stride;
-    for i in 0..height {
-        let first = group * geometry.result.group + (row + i) * geometry.result.channel;
-        for segment in segments {
-            // SAFETY: this function's contract.
-            unsafe {
-                let from = dy.base().add(first + segment.result);
-                let to = to.add(segment.lane * height + i);
-                for j in 0..segment.len {
-                    *to.add(j * height) = *from.add(j * stride);
-                }
-            }
+    for segment in segments {
+        let first = group * geometry.result.group + segment.result;
+        let rows: [*const T::Sum; HIGHEST] = std::array::from_fn(|i| {
+            dy.base().wrapping_add(first + (row + i.min(height - 1)) * geometry.result.channel)
+        });
+        // SAFETY: this function's contract.
+        unsafe {
+            matmul::pack_rows::<T::Packed>(
+                &rows[..height],
+                segment.len,
+                stride,
+                to.add(segment.lane * height),
+            );
         }
     }
 }
