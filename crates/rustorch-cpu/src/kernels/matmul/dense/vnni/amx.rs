@@ -81,53 +81,67 @@ const ROWS: usize = 32;
 pub(in super::super) trait Matrix: Group {
     /// The tile of [`ROWS`] rows. Sums begin with zero, as [`Group::begin`] says by default.
     const TILE: Tile<Amx<Self>>;
+    /// That whose sums begin with those that are where it writes them.
+    const ADD: Tile<Amx<Self>>;
+}
+
+/// A tile, of the instruction that multiplies and those that make the first sums.
+macro_rules! tile {
+    ($instruction:literal, $($begin:literal),*) => {
+        |words, x, w, _, to| {
+            let second = x.first.wrapping_add(x.row * WORDS);
+            // SAFETY: the contract of `Tile`: the words, a multiple of sixteen that is not zero, are there, and room for the sums, which are
+            // in tmm0 to tmm3. The caller has configured the registers; the compiler uses none of them.
+            unsafe {
+                asm!(
+                    $($begin,)*
+                    "2:",
+                    "tileloadd tmm4, [{x} + {row}*1]",
+                    "tileloadd tmm6, [{w} + {line}*1]",
+                    concat!($instruction, " tmm0, tmm4, tmm6"),
+                    "tileloadd tmm7, [{w} + {line}*1 + 64]",
+                    concat!($instruction, " tmm1, tmm4, tmm7"),
+                    "tileloadd tmm5, [{second} + {row}*1]",
+                    concat!($instruction, " tmm2, tmm5, tmm6"),
+                    concat!($instruction, " tmm3, tmm5, tmm7"),
+                    "add {x}, {step}",
+                    "add {second}, {step}",
+                    "add {w}, 2048",
+                    "dec {steps}",
+                    "jnz 2b",
+                    "tilestored [{to} + {pitch}*1], tmm0",
+                    "tilestored [{to} + {pitch}*1 + 64], tmm1",
+                    "tilestored [{lower} + {pitch}*1], tmm2",
+                    "tilestored [{lower} + {pitch}*1 + 64], tmm3",
+                    x = inout(reg) x.first => _,
+                    second = inout(reg) second => _,
+                    w = inout(reg) w => _,
+                    row = in(reg) 4 * x.row,
+                    step = in(reg) 4 * x.step,
+                    line = in(reg) 4 * COLUMNS,
+                    steps = inout(reg) words / WORDS => _,
+                    to = in(reg) to.first,
+                    lower = in(reg) to.first.wrapping_add(to.pitch * WORDS),
+                    pitch = in(reg) 4 * to.pitch,
+                    options(nostack),
+                );
+            }
+        }
+    };
 }
 
 macro_rules! matrix {
     ($instruction:literal: $group:ty $(, $($of:ident: $bound:path),*)?) => {
         impl $(<$($of: $bound),*>)? Matrix for $group {
-            const TILE: Tile<Amx<Self>> = |words, x, w, _, to| {
-                let second = x.first.wrapping_add(x.row * WORDS);
-                // SAFETY: the contract of `Tile`: the words, a multiple of sixteen that is not zero, are there, and room for the sums, which are
-                // in tmm0 to tmm3. The caller has configured the registers; the compiler uses none of them.
-                unsafe {
-                    asm!(
-                        "tilezero tmm0",
-                        "tilezero tmm1",
-                        "tilezero tmm2",
-                        "tilezero tmm3",
-                        "2:",
-                        "tileloadd tmm4, [{x} + {row}*1]",
-                        "tileloadd tmm6, [{w} + {line}*1]",
-                        concat!($instruction, " tmm0, tmm4, tmm6"),
-                        "tileloadd tmm7, [{w} + {line}*1 + 64]",
-                        concat!($instruction, " tmm1, tmm4, tmm7"),
-                        "tileloadd tmm5, [{second} + {row}*1]",
-                        concat!($instruction, " tmm2, tmm5, tmm6"),
-                        concat!($instruction, " tmm3, tmm5, tmm7"),
-                        "add {x}, {step}",
-                        "add {second}, {step}",
-                        "add {w}, 2048",
-                        "dec {steps}",
-                        "jnz 2b",
-                        "tilestored [{to} + {pitch}*1], tmm0",
-                        "tilestored [{to} + {pitch}*1 + 64], tmm1",
-                        "tilestored [{lower} + {pitch}*1], tmm2",
-                        "tilestored [{lower} + {pitch}*1 + 64], tmm3",
-                        x = inout(reg) x.first => _,
-                        second = inout(reg) second => _,
-                        w = inout(reg) w => _,
-                        row = in(reg) 4 * x.row,
-                        step = in(reg) 4 * x.step,
-                        line = in(reg) 4 * COLUMNS,
-                        steps = inout(reg) words / WORDS => _,
-                        to = in(reg) to.first,
-                        lower = in(reg) to.first.wrapping_add(to.pitch * WORDS),
-                        pitch = in(reg) 4 * to.pitch,
-                        options(nostack),
-                    );
-                }
-            };
+            const TILE: Tile<Amx<Self>> =
+                tile!($instruction, "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3");
+            const ADD: Tile<Amx<Self>> = tile!(
+                $instruction,
+                "tileloadd tmm0, [{to} + {pitch}*1]",
+                "tileloadd tmm1, [{to} + {pitch}*1 + 64]",
+                "tileloadd tmm2, [{lower} + {pitch}*1]",
+                "tileloadd tmm3, [{lower} + {pitch}*1 + 64]"
+            );
         }
     };
 }
@@ -143,6 +157,7 @@ impl<G: Matrix> Group for Amx<G> {
     const LEN: usize = G::LEN;
     const IS_PLAIN: bool = G::IS_PLAIN;
     const TILES: &'static [(usize, Tile<Self>)] = &[(ROWS, G::TILE)];
+    const MORE: Option<Tile<Self>> = Some(G::ADD);
     const DEPTH: usize = WORDS;
 
     #[inline(always)]

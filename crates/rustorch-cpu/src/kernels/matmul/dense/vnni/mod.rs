@@ -29,6 +29,7 @@ use super::pack::{pack_columns, pack_rows};
 use crate::kernels::matmul::gemm_args::{GemmArgs, Target};
 use crate::kernels::matmul::rows::{GemmOutput, Parts};
 use crate::kernels::pointwise::Pointwise;
+use crate::simd::{self, Level, Task};
 use crate::{Isa, ThreadPool};
 use rustorch_core::Element;
 use std::marker::PhantomData;
@@ -40,6 +41,10 @@ const COLUMNS: usize = 32;
 const HEIGHT: usize = 12;
 /// Words of a packed block of the right operand: half of the second-level cache of a server's core.
 const BLOCK: usize = 1 << 18;
+/// Words of a stack's rows that are multiplied with all columns at a time, by [`Group::MORE`]: those of 32 rows are a third of a first-level cache.
+const PART: usize = 128;
+/// Steps of [`Group::DEPTH`] words of a row that are packed one after the other.
+const STEPS: usize = 4;
 /// Nanoseconds of work worth claiming for a thread, and those that a multiplication of tiles takes for each word.
 const WORTH: usize = 10_000;
 const WORD_NS: usize = 8;
@@ -58,6 +63,9 @@ pub(super) trait Group: Sized + 'static {
     const IS_PLAIN: bool;
     /// Tiles by their height, ascending.
     const TILES: &'static [(usize, Tile<Self>)];
+    /// The tallest tile, with sums that begin with those that are where it writes them, if words are to be multiplied by parts: where a tile reads
+    /// them faster than the second-level cache gives them.
+    const MORE: Option<Tile<Self>> = None;
     /// The words of each row that are packed together: their number is a multiple, and behind those of values come zeros.
     const DEPTH: usize = 1;
 
@@ -213,8 +221,14 @@ unsafe fn multiply<G: Group>(
 ) {
     let (words, tallest) = (words_of::<G>(left.k), tallest::<G>());
     let panel_len = (1 + words) * COLUMNS;
+    let parts = if G::MORE.is_some() { words.div_ceil(PART) } else { 1 };
+    let part = words.div_ceil(parts).next_multiple_of(G::DEPTH);
+    // Sums of a panel; those of the next are in their place, unless parts are added to them.
+    let sums_len = tallest * COLUMNS;
+    let apart = if parts > 1 { sums_len } else { 0 };
     let len = (tallest * words).next_multiple_of(COLUMNS);
-    with_scratch(len + tallest * COLUMNS, |stack: *mut i32| {
+    let panels = columns.len().div_ceil(COLUMNS);
+    with_scratch(len + sums_len.max(apart * panels), |stack: *mut i32| {
         let stack = stack.cast::<u32>();
         // SAFETY: this function's contract; what is called below enters nothing.
         let _registers = unsafe { Registers::<G>::enter() };
@@ -225,16 +239,20 @@ unsafe fn multiply<G: Group>(
             // SAFETY: this function's contract; there is room for a stack and the sums of a tile, which has as many rows.
             unsafe {
                 let sums = stack.add(len).cast::<G::Sum>();
-                let to = Pitched { first: sums, pitch: COLUMNS };
-                let rows = Words { first: stack, row: G::DEPTH, step: G::DEPTH * tall };
                 left.pack_rows(first, height, tall, stack);
-                for (panel, j) in columns.clone().step_by(COLUMNS).enumerate() {
-                    let start = packed.address(panel * panel_len).cast_const();
-                    tile(words, rows, start.add(COLUMNS), start.cast(), to);
-                    let n = COLUMNS.min(columns.end - j);
-                    for i in 0..height {
-                        let sums = std::slice::from_raw_parts(sums.add(i * COLUMNS), n);
-                        out.store(first + i, j, sums, G::out);
+                for begin in (0..words).step_by(part) {
+                    let tile = if begin == 0 { tile } else { G::MORE.unwrap_or(tile) };
+                    let n = part.min(words - begin);
+                    let rows = Words { first: stack.add(begin * tall), row: G::DEPTH, step: G::DEPTH * tall };
+                    for (panel, j) in columns.clone().step_by(COLUMNS).enumerate() {
+                        let start = packed.address(panel * panel_len).cast_const();
+                        let sums = sums.add(panel * apart);
+                        let to = Pitched { first: sums, pitch: COLUMNS };
+                        tile(n, rows, start.add((1 + begin) * COLUMNS), start.cast(), to);
+                        if begin + n == words {
+                            let columns = j..columns.end.min(j + COLUMNS);
+                            simd::run(Store::<G> { out, row: first, height, columns, sums });
+                        }
                     }
                 }
             }
@@ -242,6 +260,32 @@ unsafe fn multiply<G: Group>(
         // SAFETY: this function's contract; they are stored.
         unsafe { out.activate(rows, columns) };
     });
+}
+
+/// Writes the sums of a tile to results. Made only by [`multiply`], whose contract it relies on.
+struct Store<'a, G: Group> {
+    out: &'a GemmOutput<'a, G::Out>,
+    /// The first row, and how many there are.
+    row: usize,
+    height: usize,
+    columns: Range<usize>,
+    /// Rows of [`COLUMNS`].
+    sums: *const G::Sum,
+}
+
+impl<G: Group> Task for Store<'_, G> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        for i in 0..self.height {
+            // SAFETY: the contract of `multiply`; the sums are there.
+            unsafe {
+                let sums = std::slice::from_raw_parts(self.sums.add(i * COLUMNS), self.columns.len());
+                self.out.store(self.row + i, self.columns.start, sums, G::out);
+            }
+        }
+    }
 }
 
 /// Lines of so many values: rows of the left operand, columns of the right one.
@@ -322,18 +366,22 @@ impl<G: Group> Operand<G> {
     unsafe fn pack_rows(&self, line: usize, n: usize, height: usize, to: *mut u32) {
         let (words, whole) = (words_of::<G>(self.k), self.k / G::LEN);
         if G::DEPTH > 1 {
-            for i in 0..height {
-                let line = line + i.min(n - 1);
-                let in_memory = self.words(line);
-                for p in (0..words).step_by(G::DEPTH) {
-                    let to = to.wrapping_add((p * height) + i * G::DEPTH);
-                    // SAFETY: this function's contract.
-                    unsafe {
-                        match in_memory {
-                            Some((from, _)) if p + G::DEPTH <= whole => {
-                                std::ptr::copy_nonoverlapping(from.add(p).cast(), to, G::DEPTH);
+            // What is written lies together: a few steps of each row, and then those of the next row.
+            let together = G::DEPTH * STEPS;
+            for begin in (0..words).step_by(together) {
+                for i in 0..height {
+                    let line = line + i.min(n - 1);
+                    let in_memory = self.words(line);
+                    for p in (begin..words.min(begin + together)).step_by(G::DEPTH) {
+                        let to = to.wrapping_add(p * height + i * G::DEPTH);
+                        // SAFETY: this function's contract.
+                        unsafe {
+                            match in_memory {
+                                Some((from, _)) if p + G::DEPTH <= whole => {
+                                    std::ptr::copy_nonoverlapping(from.add(p).cast(), to, G::DEPTH);
+                                }
+                                _ => (0..G::DEPTH).for_each(|q| *to.add(q) = self.word(line, p + q)),
                             }
-                            _ => (0..G::DEPTH).for_each(|q| *to.add(q) = self.word(line, p + q)),
                         }
                     }
                 }

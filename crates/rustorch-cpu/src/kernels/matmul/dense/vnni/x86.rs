@@ -2,9 +2,9 @@
 
 use super::{COLUMNS, Group, Pitched, Tile, Words};
 use crate::Isa;
-use crate::kernels::matmul::dense::{Arithmetic, Half};
 use crate::kernels::matmul::gemm_args::GemmArgs;
 use crate::kernels::pointwise::Pointwise;
+use crate::simd;
 use rustorch_core::bf16;
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
@@ -125,7 +125,7 @@ impl Group for Bf16Pairs {
 
     #[inline(always)]
     fn out(sum: f32, bias: Option<bf16>) -> bf16 {
-        Half::<bf16>::out(sum, bias)
+        simd::to_bf16(bias.map_or(sum, |bias| sum + simd::from_bf16(bias)))
     }
 }
 
