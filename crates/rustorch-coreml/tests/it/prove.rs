@@ -266,6 +266,27 @@ impl LoadedModel for OnCpu {
         Ok(ModelState::new(&self.signature, Held { run: 0, states }))
     }
 
+    fn write_state(&self, state: &mut ModelState, number: usize, bytes: &[u8]) -> Result<(), RuntimeError> {
+        self.signature.check_state(state, number, bytes.len())?;
+        state.update(|held: &mut Held| {
+            held.states[number].copy_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    fn read_state(
+        &self,
+        state: &mut ModelState,
+        number: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), RuntimeError> {
+        self.signature.check_state(state, number, bytes.len())?;
+        state.update(|held: &mut Held| {
+            bytes.copy_from_slice(&held.states[number]);
+            Ok(())
+        })
+    }
+
     fn predict(
         &self,
         inputs: &[Array<'_>],
