@@ -110,9 +110,10 @@ unsafe impl CompiledRegion for Region {
         let Some(Ok(Admitted { model, signature, .. })) = self.shared.outcome.get() else {
             return Err(fault("a region ran that is not ready".to_owned()));
         };
-        let mut own = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = (!self.kept.is_empty()).then(lock);
         // Where the prediction fails, nobody knows what they hold.
-        let mut states = own.take();
+        let mut states = own.as_mut().and_then(|own| own.take());
         let (given, kept) = self.given.split_at(self.given.len() - self.kept.len());
         for (i, (input, _)) in kept.iter().enumerate() {
             let refused = |error: RuntimeError| fault(error.to_string());
@@ -150,7 +151,9 @@ unsafe impl CompiledRegion for Region {
         let given: Vec<Array<'_>> = given.collect();
         model.predict(&given, states.as_mut(), &mut places).map_err(|error| fault(error.to_string()))?;
         drop(places);
-        *own = states;
+        if let Some(own) = &mut own {
+            **own = states;
+        }
         for (i, bytes) in converted.iter().enumerate() {
             if let Some(bytes) = bytes {
                 border::decode(signature.outputs[i].dtype, self.made[i], bytes, bytes_of(&mut outputs[i])?);
