@@ -1,6 +1,6 @@
 //! The `Compiler` trait: devices that run a part of a graph as one program.
 
-use crate::{Decline, Fault, Graph, View, ViewMut};
+use crate::{Decline, Fault, Graph, Value, View, ViewMut};
 use std::borrow::Cow;
 
 /// What a device has that makes one program of many operations, such as Core ML or CUDA graphs. Given by
@@ -32,15 +32,22 @@ pub trait Compiler: Send + Sync {
     }
 
     /// Whether regions may have nodes that write all of a state in place. What the state holds before a run is an input of the region then, and what it is
-    /// to hold behind it an output, which is written to the state when the region is done: if it fails, states are as they were.
+    /// to hold behind it an output, which is written to the state when the region is done: if it fails, states are as they were. Of nodes that
+    /// [update a range](UpdatedInput) the range is returned alone.
     fn takes_states(&self) -> bool {
         false
     }
 
-    /// Makes a program of a region. It may return before the program is there, if [`CompiledRegion::ready`] says so meanwhile.
+    /// Whether it would keep such an [updated input](UpdatedInput) from run to run, so that it need not be given in each.
+    fn keeps(&self, _input: &Value) -> bool {
+        false
+    }
+
+    /// Makes a program of a region, in which nodes update inputs as `updates` says. It may return before the program is there, if
+    /// [`CompiledRegion::ready`] says so meanwhile.
     ///
     /// # Safety
-    /// [`Graph::verify`] accepts the region. There is a view for each of its constants, in order: contiguous, of the value's dtype
+    /// [`Graph::verify`] accepts the region, and the updates are of it. There is a view for each of its constants, in order: contiguous, of the value's dtype
     /// and shape, on this device or one that it reaches. Until the compiled region is dropped, their memory stays allocated where it is,
     /// and while [`CompiledRegion::run`] runs, it holds the same bytes as now. At other times somebody may write there.
     ///
@@ -49,8 +56,22 @@ pub trait Compiler: Send + Sync {
     unsafe fn compile(
         &self,
         region: &Graph,
+        updates: &[UpdatedInput],
         constants: &[View<'_>],
     ) -> Result<Box<dyn CompiledRegion>, Fault>;
+}
+
+/// An input of a region of which nodes overwrite a range, one after the other ([`SliceUpdate`](crate::SliceUpdate)): a state, such as a cache.
+///
+/// What the last node makes of it is no output. When the region is done, the same nodes run on the state, in place, with what the region returns for their other
+/// arguments: so a run moves the ranges alone, and the state is as it was if the region fails. A program that keeps the input between runs
+/// ([`CompiledRegion::keeps`]) has the same in its own memory then, and is given it again only if somebody else has written to the state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdatedInput {
+    /// The number of the input.
+    pub input: usize,
+    /// The nodes: the first argument of the first is all of the input, and that of each other all that the one before made.
+    pub nodes: Vec<usize>,
 }
 
 /// A region, ready to run.
@@ -78,20 +99,27 @@ pub unsafe trait CompiledRegion: Send + Sync {
     /// Shows it the inputs of such a run, whose operations then run one by one elsewhere.
     ///
     /// # Safety
-    /// As of [`run`](Self::run).
+    /// As of [`run`](Self::run), with a view for each input.
     unsafe fn show_inputs(&self, _inputs: &[View<'_>]) {}
 
-    /// Computes the outputs. Several threads may call it at once.
+    /// The [updated inputs](UpdatedInput) that it keeps from run to run, by number; asked once it is ready.
+    fn keeps(&self) -> &[usize] {
+        &[]
+    }
+
+    /// Computes the outputs. Several threads may call it at once, if they give all inputs.
+    ///
+    /// An input that it [keeps](Self::keeps) may be missing, if it is what the last run, which went well, left of it.
     ///
     /// # Safety
-    /// There is a view for each input and output of the region, in order: contiguous, of the value's dtype and shape. Outputs are on the
+    /// There is a view for each other input and each output of the region, in order: contiguous, of the value's dtype and shape. Outputs are on the
     /// compiler's device, inputs there or on one that it reaches; outputs overlap nothing. The constants are as they were when
     /// it was compiled.
     ///
     /// # Errors
     /// [`Fault::Invalid`] if an operation fails for the values of its arguments, which is the caller's mistake; another fault if
     /// the device fails, after which the region's operations run elsewhere.
-    unsafe fn run(&self, inputs: &[View<'_>], outputs: &mut [ViewMut<'_>]) -> Result<(), Fault>;
+    unsafe fn run(&self, inputs: &[Option<View<'_>>], outputs: &mut [ViewMut<'_>]) -> Result<(), Fault>;
 }
 
 /// How long a region takes on a compiler's device.

@@ -45,7 +45,7 @@ pub use backend::{Backend, Call, PrepareRequest, PreparedOp, copy_mismatch, run_
 pub use buffer::{Buffer, HOST_ALIGN, View, ViewMut, bytes_reached};
 pub use cache::cache_dir;
 pub use capability::{DTypeSet, DeviceCapability};
-pub use compiler::{CompiledRegion, Compiler, RegionPrice, Rewrite};
+pub use compiler::{CompiledRegion, Compiler, RegionPrice, Rewrite, UpdatedInput};
 pub use cost::{CostModel, Link, Rate, RateOf};
 pub use device::{Device, DeviceKind, DeviceType, IntoDevice, KindInfo};
 pub use dtype::{C64, C128, DType, DTypeKind, Element};

@@ -1,8 +1,8 @@
 //! Core ML as a device of the process, and what its programs are compared with.
 
 use crate::registry::{DeviceCandidate, Discovery, Registry};
-use crate::{Captured, HybridExecutor, Operand, OutputVec, Placement, Program};
-use rustorch_core::{Device, Error, Graph, PhiloxKey, Result, packed_bytes};
+use crate::{Captured, HybridExecutor, Operand, Output, OutputVec, Placement, Program};
+use rustorch_core::{CopyOp, Device, Error, Graph, Op, PhiloxKey, Result, Value, packed_bytes};
 use rustorch_coreml::admission::{ModelCache, PreparedReference, Reference};
 use rustorch_coreml::runtime::system_runtime;
 use rustorch_coreml::{CoreMlDevice, DeviceOptions};
@@ -67,10 +67,24 @@ impl Prepared {
             Ok(executor.upload(bytes, value.dtype, &value.shape, Device::CPU)?.storage)
         });
         let constants = storages.collect::<Result<_>>()?;
-        Program::new(executor, Captured { graph, constants, states: Vec::new() }, &[])
+        let states = graph.states.iter().map(|state| {
+            let Value { dtype, shape, .. } = &graph.values[state.first.index()];
+            let zeros = vec![0; packed_bytes(*dtype, shape.numel())];
+            Ok(executor.upload(&zeros, *dtype, shape, Device::CPU)?.storage)
+        });
+        let states = states.collect::<Result<_>>()?;
+        Program::new(executor, Captured { graph, constants, states }, &[])
     }
 
-    /// Runs a program: the outputs, and how long it took.
+    /// What the states of a program hold, by its memory.
+    fn states(program: &Program) -> impl Iterator<Item = Output> + '_ {
+        program.graph().states.iter().zip(program.states()).map(|(state, storage)| {
+            let whole = program.graph().whole(state.first);
+            Output { storage: storage.clone(), dtype: whole.dtype, layout: whole.layout }
+        })
+    }
+
+    /// Runs a program: the outputs, then what states hold, and how long it took.
     fn run(
         executor: &HybridExecutor,
         program: &Program,
@@ -82,16 +96,22 @@ impl Prepared {
             executor.upload(bytes, value.dtype, &value.shape, Device::CPU)
         });
         let uploaded = uploaded.collect::<Result<Vec<_>>>()?;
-        let operands: Vec<Operand<'_>> = uploaded.iter().map(crate::Output::operand).collect();
+        for (state, bytes) in Prepared::states(program).zip(&inputs[uploaded.len()..]) {
+            let given = executor.upload(bytes, state.dtype, state.layout.shape(), Device::CPU)?;
+            executor.run_into(&Op::Copy(CopyOp), &[given.operand()], &[state.operand()])?;
+        }
+        let operands: Vec<Operand<'_>> = uploaded.iter().map(Output::operand).collect();
         let started = Instant::now();
         // Regions draw no random numbers.
-        let outputs = program.run(&operands, || [] as [PhiloxKey; 0])?;
+        let mut outputs = program.run(&operands, || [] as [PhiloxKey; 0])?;
         for output in &outputs {
             if !output.storage.device().is_cpu() {
                 executor.synchronize(output.storage.device())?;
             }
         }
-        Ok((outputs, started.elapsed()))
+        let time = started.elapsed();
+        outputs.extend(Prepared::states(program));
+        Ok((outputs, time))
     }
 }
 

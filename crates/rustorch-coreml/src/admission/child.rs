@@ -1,7 +1,7 @@
 //! The child process: compiles, loads and runs a program, and writes down what came of it.
 
 use crate::runtime::{
-    ComputeUnits, LoadedModel, PlanShares, Runtime, RuntimeError, Signature, system_runtime,
+    ComputeUnits, LoadedModel, ModelState, PlanShares, Runtime, RuntimeError, Signature, system_runtime,
 };
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -19,7 +19,7 @@ pub(super) fn is_called() -> bool {
     CALLED.load(Ordering::Relaxed)
 }
 
-/// What a child process is asked. Files beside it: the package, and the inputs.
+/// What a child process is asked. Files beside it: the package, and the inputs, behind which is what states hold.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) units: ComputeUnits,
@@ -30,7 +30,7 @@ pub(super) struct Request {
     pub(super) runs: usize,
 }
 
-/// What it answers. Files beside it: the compiled program, and the outputs.
+/// What it answers. Files beside it: the compiled program, and the outputs, behind which is what states hold.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) plan: Option<PlanShares>,
@@ -150,20 +150,33 @@ fn examine(runtime: &dyn Runtime, files: &Files<'_>, answer: &mut Answer) -> Res
     stage("predicting")?;
     let mut outputs: Vec<Vec<u8>> =
         signature.outputs.iter().map(|feature| vec![0; feature.bytes()]).collect();
+    let mut states = (!signature.states.is_empty()).then(|| model.new_state()).transpose()?;
     let mut inputs = Vec::new();
     // The last is that of the run, which is timed below.
     for set in (0..sets).rev() {
         let read = |i: usize| fs::read(files.input(set, i)).map_err(RuntimeError::io(files.input(set, i)));
-        inputs = (0..signature.inputs.len()).map(read).collect::<Result<Vec<_>, _>>()?;
-        answer.in_place = predict(&*model, &signature, &inputs, &mut outputs)?;
+        inputs = (0..signature.inputs.len()).map(&read).collect::<Result<Vec<_>, _>>()?;
+        if let Some(states) = &mut states {
+            for i in 0..signature.states.len() {
+                model.write_state(states, i, &read(signature.inputs.len() + i)?)?;
+            }
+        }
+        answer.in_place = predict(&*model, &signature, &inputs, states.as_mut(), &mut outputs)?;
         for (i, output) in outputs.iter().enumerate() {
             fs::write(files.output(set, i), output).map_err(RuntimeError::io(files.output(set, i)))?;
+        }
+        if let Some(states) = &mut states {
+            for (i, feature) in signature.states.iter().enumerate() {
+                let (file, mut held) = (files.output(set, outputs.len() + i), vec![0; feature.bytes()]);
+                model.read_state(states, i, &mut held)?;
+                fs::write(&file, held).map_err(RuntimeError::io(&file))?;
+            }
         }
     }
     stage("measuring")?;
     for _ in 0..runs {
         let started = Instant::now();
-        predict(&*model, &signature, &inputs, &mut outputs)?;
+        predict(&*model, &signature, &inputs, states.as_mut(), &mut outputs)?;
         answer.seconds.push(started.elapsed().as_secs_f64());
     }
     Ok(())
@@ -173,9 +186,10 @@ fn predict(
     model: &dyn LoadedModel,
     signature: &Signature,
     inputs: &[Vec<u8>],
+    states: Option<&mut ModelState>,
     outputs: &mut [Vec<u8>],
 ) -> Result<Vec<bool>, RuntimeError> {
     let arrays = signature.inputs.iter().zip(inputs).map(|(feature, bytes)| feature.array(bytes));
     let places = signature.outputs.iter().zip(outputs).map(|(feature, bytes)| feature.array_mut(bytes));
-    model.predict(&arrays.collect::<Vec<_>>(), None, &mut places.collect::<Vec<_>>())
+    model.predict(&arrays.collect::<Vec<_>>(), states, &mut places.collect::<Vec<_>>())
 }

@@ -5,7 +5,7 @@ use super::launch::{self, Lost};
 use super::{AdmissionOptions, Key, ModelCache, Reference, Verdict, compare, inputs, verdict};
 use crate::border;
 use crate::cache::CachedModel;
-use crate::runtime::{ComputeUnits, LoadedModel, Runtime, Signature};
+use crate::runtime::{ComputeUnits, Feature, LoadedModel, Runtime, Signature};
 use crate::{CoreMlOptions, Package};
 use rustorch_core::{DType, Graph, ValueId};
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub(crate) struct Job<'a> {
     pub(crate) region: Graph,
     /// The bytes of each constant.
     pub(crate) constants: Vec<Vec<u8>>,
-    /// Gives the inputs of a run: the bytes of each, in the region's dtypes. An error if there will be none.
+    /// Gives the inputs of a run, then what its states hold: the bytes of each, in the region's dtypes. An error if there will be none.
     pub(crate) inputs: &'a Receiver<Vec<Vec<u8>>>,
     /// Is called before they are waited for.
     pub(crate) wants_inputs: &'a dyn Fn(),
@@ -178,16 +178,21 @@ impl Examiner {
         let graph_dtypes = |ids: &mut dyn Iterator<Item = ValueId>| {
             ids.map(|id| job.region.values[id.index()].dtype).collect::<Vec<DType>>()
         };
-        let given = graph_dtypes(&mut job.region.inputs.iter().copied());
-        let made = graph_dtypes(&mut job.region.outputs.iter().map(|output| output.value));
-        let sets = input_sets(signature, &given, captured).map_err(Refused::passing)?;
+        // States are given as inputs are, and what they hold behind it is compared as outputs are.
+        let states = || job.region.states.iter();
+        let given = job.region.inputs.iter().copied().chain(states().map(|state| state.first));
+        let made =
+            job.region.outputs.iter().map(|output| output.value).chain(states().map(|state| state.last));
+        let (given, made) = (graph_dtypes(&mut { given }), graph_dtypes(&mut { made }));
+        let inputs = || signature.inputs.iter().chain(&signature.states);
+        let sets = input_sets(inputs(), &given, captured).map_err(Refused::passing)?;
         package.write(files.package()).map_err(|error| Refused::passing(error.to_string()))?;
         let request =
             Request { units: self.units, signature: signature.clone(), sets: SETS, runs: self.options.runs };
         let request = serde_json::to_vec(&request).map_err(|error| Refused::passing(error.to_string()))?;
         fs::write(files.request(), request).map_err(disk(&files.request()))?;
         for (set, values) in sets.iter().enumerate() {
-            for (i, (feature, bytes)) in signature.inputs.iter().zip(values).enumerate() {
+            for (i, (feature, bytes)) in inputs().zip(values).enumerate() {
                 let bytes = border::encode(given[i], feature.dtype, bytes).map_err(Refused::passing)?;
                 fs::write(files.input(set, i), bytes).map_err(disk(&files.input(set, i)))?;
             }
@@ -203,7 +208,8 @@ impl Examiner {
         let tolerance = if has_16_bits { TOLERANCE_F16 } else { TOLERANCE };
         for (set, values) in sets.iter().enumerate() {
             let expected = reference.run_on_cpu(values).map_err(Refused::passing)?;
-            for (i, (feature, expected)) in signature.outputs.iter().zip(&expected).enumerate() {
+            let outputs = signature.outputs.iter().chain(&signature.states);
+            for (i, (feature, expected)) in outputs.zip(&expected).enumerate() {
                 let ours = fs::read(files.output(set, i)).map_err(disk(&files.output(set, i)))?;
                 let expected = border::encode(made[i], feature.dtype, expected).map_err(Refused::passing)?;
                 let error = compare::difference(feature, &ours, &expected).map_err(Refused::lasting)?;
@@ -243,22 +249,21 @@ impl Examiner {
 }
 
 /// The inputs of a run and variants of them, in the region's dtypes.
-fn input_sets(
-    signature: &Signature,
+fn input_sets<'a>(
+    features: impl Iterator<Item = &'a Feature> + Clone,
     given: &[DType],
     captured: &[Vec<u8>],
 ) -> Result<Vec<Vec<Vec<u8>>>, String> {
     let mut sets = vec![captured.to_vec()];
     for set in 1..SETS {
-        let values = signature.inputs.iter().zip(given).zip(captured).enumerate().map(
-            |(i, ((feature, dtype), bytes))| {
+        let values =
+            features.clone().zip(given).zip(captured).enumerate().map(|(i, ((feature, dtype), bytes))| {
                 let encoded = border::encode(*dtype, feature.dtype, bytes)?;
                 let drawn = inputs::variant(feature, &encoded, (set * 1000 + i) as u64);
                 let mut values = vec![0; bytes.len()];
                 border::decode(feature.dtype, *dtype, &drawn, &mut values);
                 Ok::<_, String>(values)
-            },
-        );
+            });
         sets.push(values.collect::<Result<_, _>>()?);
     }
     Ok(sets)

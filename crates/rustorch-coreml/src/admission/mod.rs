@@ -62,16 +62,16 @@ impl fmt::Debug for AdmissionOptions {
 
 /// What computes regions without Core ML: their results and their speed are what programs are compared with.
 pub trait Reference: Send + Sync {
-    /// Makes a region ready to run. All its values are taken to be on the CPU; the bytes of constants are given in order.
+    /// Makes a region ready to run, which may have states. All its values are taken to be on the CPU; the bytes of constants are given in order.
     ///
     /// # Errors
     /// If that is not possible.
     fn prepare(&self, region: &Graph, constants: &[Vec<u8>]) -> Result<Box<dyn PreparedReference>, String>;
 }
 
-/// A region that runs without Core ML. Inputs are the bytes of each, contiguous, in the dtypes of the region.
+/// A region that runs without Core ML. Inputs are the bytes of each, then those that each state holds before, contiguous, in the dtypes of the region.
 pub trait PreparedReference {
-    /// The bytes of the outputs by the CPU.
+    /// The bytes of the outputs by the CPU, then what each state holds.
     ///
     /// # Errors
     /// If that fails.

@@ -4,6 +4,7 @@ mod accepts;
 mod memory;
 mod price;
 mod region;
+mod resident;
 
 pub use price::Assumptions;
 
@@ -13,8 +14,8 @@ use memory::HostMemory;
 use region::Region;
 use rustorch_core::{
     Backend, Buffer, CompiledRegion, Compiler, CostModel, DTypeSet, Decline, Device, DeviceCapability,
-    Extensions, Fault, Graph, Link, Op, OpType, RegionPrice, Remarks, TensorMeta, View, ViewMut,
-    copy_mismatch,
+    Extensions, Fault, Graph, Link, Op, OpType, RegionPrice, Remarks, TensorMeta, UpdatedInput, Value, View,
+    ViewMut, copy_mismatch,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -145,6 +146,10 @@ impl Compiler for CoreMlDevice {
         true
     }
 
+    fn keeps(&self, input: &Value) -> bool {
+        resident::keeps(input)
+    }
+
     fn rewrites(&self) -> &[rustorch_core::Rewrite] {
         &[rustorch_core::Rewrite::ReflectPad]
     }
@@ -152,12 +157,13 @@ impl Compiler for CoreMlDevice {
     unsafe fn compile(
         &self,
         region: &Graph,
+        updates: &[UpdatedInput],
         constants: &[View<'_>],
     ) -> Result<Box<dyn CompiledRegion>, Fault> {
         // Somebody may write to them once this has returned.
         let copies = constants.iter().map(|constant| constant.as_bytes().map(<[u8]>::to_vec));
         let constants = copies.collect::<Option<Vec<_>>>().ok_or_else(copy_mismatch)?;
-        Ok(Box::new(Region::start(Arc::clone(&self.examiner), region.clone(), constants)?))
+        Ok(Box::new(Region::start(Arc::clone(&self.examiner), region, updates, constants)?))
     }
 }
 

@@ -104,6 +104,14 @@ pub enum ArgumentError {
     /// A prediction with the states failed.
     #[error("a prediction with these states failed and may have changed them; begin with new ones")]
     SpoiledState,
+    /// The program has no state of this number.
+    #[error("there is no state {number}; the program has {count}")]
+    NoSuchState {
+        /// The number that is given.
+        number: usize,
+        /// How many states there are.
+        count: usize,
+    },
     /// A value is beyond those that the program was made for.
     #[error("{name} holds {value}, and the program is for 0 to {}; {}", below.saturating_sub(1), Remedy(name))]
     Value {
@@ -154,6 +162,28 @@ impl Signature {
             values_fit(feature, given.bytes)?;
         }
         self.outputs.iter().zip(outputs).try_for_each(|(feature, given)| fits(feature, given.as_array()))
+    }
+
+    /// The state of a number, which takes so many bytes.
+    ///
+    /// # Errors
+    /// If there is none, it takes others, or the states are another program's.
+    pub fn check_state(
+        &self,
+        state: &ModelState,
+        number: usize,
+        bytes: usize,
+    ) -> Result<&Feature, ArgumentError> {
+        let count = self.states.len();
+        let feature = self.states.get(number).ok_or(ArgumentError::NoSuchState { number, count })?;
+        if !state.is_of(&self.states) {
+            return Err(ArgumentError::OtherState);
+        }
+        if bytes != feature.bytes() {
+            let (name, wanted) = (feature.name.clone(), feature.bytes());
+            return Err(ArgumentError::Bytes { name, given: bytes, wanted });
+        }
+        Ok(feature)
     }
 }
 

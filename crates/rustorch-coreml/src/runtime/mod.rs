@@ -55,6 +55,19 @@ pub trait LoadedModel: Send + Sync {
     /// If the program has no states, or the runtime fails.
     fn new_state(&self) -> Result<ModelState, RuntimeError>;
 
+    /// Writes all of a state, given by its number in the [`Signature`].
+    ///
+    /// # Errors
+    /// [`RuntimeError::Arguments`] if there is no such state, or it takes other bytes; else if the runtime fails: the states are given to no prediction then.
+    fn write_state(&self, state: &mut ModelState, number: usize, bytes: &[u8]) -> Result<(), RuntimeError>;
+
+    /// Reads all of a state.
+    ///
+    /// # Errors
+    /// As of [`write_state`](Self::write_state).
+    fn read_state(&self, state: &mut ModelState, number: usize, bytes: &mut [u8])
+    -> Result<(), RuntimeError>;
+
     /// Computes the outputs: an array for each feature of the [`Signature`] with which it was loaded, in order. Returns for each
     /// output whether it was written where it is: the runtime may have computed it elsewhere, from where it was copied.
     ///

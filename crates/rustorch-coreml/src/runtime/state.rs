@@ -24,7 +24,7 @@ impl ModelState {
         self.features.len() == states.len() && states.iter().all(|state| self.features.contains(state))
     }
 
-    /// Gives a prediction what the runtime has, which is a `T`. Where the prediction fails, nobody knows what the states hold, and no other one is given them.
+    /// Gives a prediction, or what reads or writes a state, what the runtime has, which is a `T`. Where it fails, nobody knows what the states hold, and no other one is given them.
     ///
     /// # Errors
     /// That of the prediction; [`ArgumentError::OtherState`] if it is no `T`, or [`ArgumentError::SpoiledState`].

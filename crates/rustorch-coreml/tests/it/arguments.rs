@@ -150,3 +150,18 @@ fn bounds_are_of_inputs_of_integers() {
     }
     assert!(refusal("input_1", 0).contains("they begin with 0"), "{}", refusal("input_1", 0));
 }
+
+#[test]
+fn a_state_is_written_by_a_number_and_bytes_that_it_has() {
+    let signature = |name: &str| Signature {
+        states: vec![Feature { name: name.to_owned(), dtype: DType::F16, dims: vec![2, 3], below: None }],
+        ..signature()
+    };
+    let (own, other) = (signature("state_0"), signature("state_1"));
+    let state = ModelState::new(&own, ());
+    assert_eq!(own.check_state(&state, 0, 12).unwrap().name, "state_0");
+    assert_eq!(own.check_state(&state, 1, 12), Err(ArgumentError::NoSuchState { number: 1, count: 1 }));
+    assert_eq!(other.check_state(&state, 0, 12), Err(ArgumentError::OtherState));
+    let error = own.check_state(&state, 0, 24).unwrap_err().to_string();
+    assert!(error.contains("state_0 takes 12 bytes, and 24 are given"), "{error}");
+}

@@ -1,7 +1,7 @@
 //! A scripted runtime: it knows some programs by their digests, computes them on the CPU, and fails as it is told.
 
 use crate::device::SCRIPT;
-use crate::{cases, states};
+use crate::{cases, resident, states};
 use rustorch_coreml::runtime::{
     Array, ArrayMut, ComputeUnits, LoadedModel, ModelState, PlanShares, Runtime, RuntimeError, Signature,
 };
@@ -13,7 +13,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ pub(crate) enum Script {
     FullDisk,
     Wrong,
     WrongInteger,
+    /// Right results, and something else in the states.
+    WrongState,
     Nan,
     Slow,
     IgnoreBackings,
@@ -38,7 +40,7 @@ pub(crate) enum Script {
 }
 
 impl Script {
-    const ALL: [Script; 14] = [
+    const ALL: [Script; 15] = [
         Script::Right,
         Script::HangCompiling,
         Script::HangPredicting,
@@ -49,6 +51,7 @@ impl Script {
         Script::FullDisk,
         Script::Wrong,
         Script::WrongInteger,
+        Script::WrongState,
         Script::Nan,
         Script::Slow,
         Script::IgnoreBackings,
@@ -102,14 +105,26 @@ pub(crate) struct Fake {
     programs: Arc<Vec<(String, Program)>>,
     pub(crate) compiled: AtomicUsize,
     pub(crate) loaded: AtomicUsize,
+    pub(crate) moved: Arc<Moved>,
+}
+
+/// What its models are given and return.
+#[derive(Default)]
+pub(crate) struct Moved {
+    /// Bytes of inputs, outputs and states.
+    pub(crate) bytes: AtomicUsize,
+    /// How often a state was written.
+    pub(crate) states: AtomicUsize,
+    /// Whether the next prediction fails, in the middle of it.
+    pub(crate) fails: AtomicBool,
 }
 
 impl Fake {
     pub(crate) fn new(script: Script) -> Fake {
         let cpu = HybridExecutor::builder().threads(1).build().unwrap();
         let programs = cpu.scope(|| {
-            let programs = known().into_iter().chain(states::region()).map(|known| {
-                let program = known.capture();
+            let captured = known().into_iter().chain(states::region()).map(|known| known.capture());
+            let programs = captured.chain(resident::CONTEXTS.map(resident::region)).map(|program| {
                 let constants = program.constants();
                 let bytes = cases::bytes(&constants);
                 let package = Package::with_options(program.graph(), &bytes, &CoreMlOptions::default());
@@ -123,6 +138,7 @@ impl Fake {
             programs: Arc::new(programs),
             compiled: AtomicUsize::new(0),
             loaded: AtomicUsize::new(0),
+            moved: Arc::default(),
         }
     }
 }
@@ -156,7 +172,9 @@ impl Runtime for Fake {
         let data = package.join("Data/com.apple.CoreML");
         let read = |path: &str| fs::read(data.join(path));
         let model = read("model.mlmodel").map_err(RuntimeError::io(&data))?;
-        let weights = read("weights/weight.bin").unwrap_or_default();
+        // Without weights there is no file, and the digest is that of an empty one.
+        let empty = || [&[0, 0, 0, 0, 2][..], &[0; 59]].concat();
+        let weights = read("weights/weight.bin").unwrap_or_else(|_| empty());
         let digest = Sha256::new().chain_update(&model).chain_update(&weights).finalize();
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         if !self.programs.iter().any(|(known, _)| *known == digest) {
@@ -184,7 +202,8 @@ impl Runtime for Fake {
         let index = self.programs.iter().position(|(known, _)| *known == digest);
         let index = index.ok_or_else(|| refused("it does not know the program"))?;
         let (programs, script) = (Arc::clone(&self.programs), self.script);
-        Ok(Box::new(FakeModel { programs, index, signature: signature.clone(), script }))
+        let moved = Arc::clone(&self.moved);
+        Ok(Box::new(FakeModel { programs, index, signature: signature.clone(), script, moved }))
     }
 }
 
@@ -193,11 +212,39 @@ struct FakeModel {
     index: usize,
     signature: Signature,
     script: Script,
+    moved: Arc<Moved>,
 }
+
+/// The bytes of each state.
+struct Held(Vec<Vec<u8>>);
 
 impl LoadedModel for FakeModel {
     fn new_state(&self) -> Result<ModelState, RuntimeError> {
-        Err(refused("it knows no programs with states"))
+        let zeros = self.signature.states.iter().map(|feature| vec![0; feature.bytes()]);
+        Ok(ModelState::new(&self.signature, Held(zeros.collect())))
+    }
+
+    fn write_state(&self, state: &mut ModelState, number: usize, bytes: &[u8]) -> Result<(), RuntimeError> {
+        self.signature.check_state(state, number, bytes.len())?;
+        self.moved.states.fetch_add(1, Ordering::Relaxed);
+        self.moved.bytes.fetch_add(bytes.len(), Ordering::Relaxed);
+        state.update(|Held(held): &mut Held| {
+            held[number].copy_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    fn read_state(
+        &self,
+        state: &mut ModelState,
+        number: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), RuntimeError> {
+        self.signature.check_state(state, number, bytes.len())?;
+        state.update(|Held(held): &mut Held| {
+            bytes.copy_from_slice(&held[number]);
+            Ok(())
+        })
     }
 
     fn predict(
@@ -221,9 +268,35 @@ impl LoadedModel for FakeModel {
             }
             _ => {}
         }
+        let given = inputs.iter().map(|array| array.bytes.len());
+        let returned = outputs.iter().map(|array| array.bytes.len());
+        self.moved.bytes.fetch_add(given.chain(returned).sum(), Ordering::Relaxed);
+        let mut none = Held(Vec::new());
+        match state {
+            Some(state) => state.update(|held: &mut Held| self.compute(inputs, held, outputs))?,
+            None => self.compute(inputs, &mut none, outputs)?,
+        }
+        Ok(vec![self.script != Script::IgnoreBackings; self.signature.outputs.len()])
+    }
+}
+
+impl FakeModel {
+    fn compute(
+        &self,
+        inputs: &[Array<'_>],
+        Held(held): &mut Held,
+        outputs: &mut [ArrayMut<'_>],
+    ) -> Result<(), RuntimeError> {
+        if self.moved.fails.swap(false, Ordering::Relaxed) {
+            held.iter_mut().for_each(|state| state.fill(0x3c));
+            return Err(refused("the model has had enough"));
+        }
         let cpu = HybridExecutor::builder().threads(1).build().unwrap();
         let program = &self.programs[self.index].1;
         cpu.scope(|| {
+            for (state, bytes) in program.states().iter().zip(held.iter()) {
+                state.copy_(&Tensor::from_bytes(bytes, state.dtype(), state.dims()).unwrap()).unwrap();
+            }
             let values = program.graph().inputs.iter().zip(inputs);
             let tensors: Vec<Tensor> = values
                 .map(|(id, array)| {
@@ -246,8 +319,13 @@ impl LoadedModel for FakeModel {
                 };
                 output[..4].copy_from_slice(&first.to_ne_bytes());
             }
+            for (state, bytes) in program.states().iter().zip(held.iter_mut()) {
+                bytes.copy_from_slice(&state.to_bytes().unwrap());
+                // The exponent of the first.
+                bytes[1] ^= 0x04 * u8::from(self.script == Script::WrongState);
+            }
         });
-        Ok(vec![self.script != Script::IgnoreBackings; self.signature.outputs.len()])
+        Ok(())
     }
 }
 

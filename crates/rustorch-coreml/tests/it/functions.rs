@@ -67,6 +67,28 @@ impl LoadedModel for CpuFunction {
         Ok(ModelState::new(&self.signature, held))
     }
 
+    fn write_state(&self, state: &mut ModelState, number: usize, bytes: &[u8]) -> Result<(), RuntimeError> {
+        let feature = self.signature.check_state(state, number, bytes.len())?;
+        let written = Tensor::from_bytes(bytes, DType::F16, &*feature.dims).unwrap();
+        state.update(|held: &mut Held| {
+            held.states.insert(feature.name.clone(), written);
+            Ok(())
+        })
+    }
+
+    fn read_state(
+        &self,
+        state: &mut ModelState,
+        number: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), RuntimeError> {
+        let feature = self.signature.check_state(state, number, bytes.len())?;
+        state.update(|held: &mut Held| {
+            bytes.copy_from_slice(&held.states[&feature.name].to_bytes().unwrap());
+            Ok(())
+        })
+    }
+
     fn predict(
         &self,
         inputs: &[Array<'_>],

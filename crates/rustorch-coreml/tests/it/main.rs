@@ -16,6 +16,7 @@ mod oracle;
 mod proof;
 #[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
 mod prove;
+mod resident;
 mod states;
 mod support;
 

@@ -4,7 +4,8 @@ use crate::cases;
 use crate::device::{SlowMachine, cpu_cost, reports};
 use crate::fake::{Known, known};
 use crate::functions;
-use rustorch_core::{Attention, Backend, CachedAttention, DType, Decline, Device, Op};
+use crate::resident::attention;
+use rustorch_core::{Backend, DType, Decline, Device};
 use rustorch_coreml::admission::{AdmissionOptions, ModelCache, serve, verdicts};
 use rustorch_coreml::device::Assumptions;
 use rustorch_coreml::runtime::{
@@ -16,8 +17,7 @@ use rustorch_coreml::{
 };
 use rustorch_runtime::coreml::ExecutorReference;
 use rustorch_runtime::{HybridExecutor, Placement};
-use rustorch_tensor::autograd::apply;
-use rustorch_tensor::{Program, Tensor, TensorSpec, capture};
+use rustorch_tensor::Tensor;
 use rustorch_testkit::{Requirement, skip};
 use rustorch_testkit::{child, is_child};
 use std::collections::HashMap;
@@ -146,6 +146,19 @@ impl LoadedModel for Evaluated {
         Ok(ModelState::new(&self.signature, Numbered(Arc::clone(&self.served), number)))
     }
 
+    fn write_state(&self, state: &mut ModelState, number: usize, bytes: &[u8]) -> Result<(), RuntimeError> {
+        self.access_state(state, number, (1, bytes), &mut [])
+    }
+
+    fn read_state(
+        &self,
+        state: &mut ModelState,
+        number: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), RuntimeError> {
+        self.access_state(state, number, (2, &[]), bytes)
+    }
+
     fn predict(
         &self,
         inputs: &[Array<'_>],
@@ -178,6 +191,31 @@ impl LoadedModel for Evaluated {
             None => predict(None)?,
         }
         Ok(vec![true; self.signature.outputs.len()])
+    }
+}
+
+impl Evaluated {
+    /// Writes or reads a state.
+    fn access_state(
+        &self,
+        state: &mut ModelState,
+        number: usize,
+        (way, given): (u64, &[u8]),
+        read: &mut [u8],
+    ) -> Result<(), RuntimeError> {
+        self.signature.check_state(state, number, given.len() + read.len())?;
+        let mut process = self.served.process.lock().unwrap();
+        state.update(|Numbered(_, of): &mut Numbered| {
+            let mut talk = || {
+                let stdin = process.stdin.as_mut().unwrap();
+                let numbers = [self.number | way << 32, *of, number as u64];
+                numbers.iter().try_for_each(|number| stdin.write_all(&number.to_ne_bytes()))?;
+                stdin.write_all(given)?;
+                stdin.flush()?;
+                process.stdout.as_mut().unwrap().read_exact(read)
+            };
+            talk().map_err(|error| RuntimeError::Refused(format!("coremltools ended: {error}")))
+        })
     }
 }
 
@@ -257,22 +295,6 @@ fn runs_by_the_oracle(known: &Known, python: &Path) {
     });
 }
 
-/// Attention of two heads over a cache of twelve rows, which a run writes in place at a position that is data.
-fn cached_attention() -> Program {
-    let cache = |width: usize| Tensor::zeros([1, 12, width], DType::F16).unwrap();
-    let (keys, values) = (cache(4), cache(6));
-    let specs = [[2, 1, 4], [1, 1, 4], [1, 1, 6]].map(|dims| TensorSpec::new(dims, DType::F32).unwrap());
-    let [q, k, v] = specs;
-    let program = capture(&[q, k, v, TensorSpec::new([1], DType::I64).unwrap()], |x| {
-        let row = x[3].select(0, 0)?;
-        keys.slice_update_(1, &x[1].to_dtype(DType::F16)?, &row)?;
-        values.slice_update_(1, &x[2].to_dtype(DType::F16)?, &row)?;
-        let op = Op::CachedAttention(CachedAttention { attention: Attention::new(0.5) });
-        Ok(apply(&op, &[&x[0], &keys, &values, &row])?.into_vec())
-    });
-    program.unwrap()
-}
-
 #[test]
 fn a_cache_written_in_place_is_part_of_a_region() {
     let Some(python) = python() else {
@@ -284,7 +306,7 @@ fn a_cache_written_in_place_is_part_of_a_region() {
     let folder = tempfile::tempdir().unwrap();
     let (executor, cache) = executor(folder.path(), &python);
     let cpu = HybridExecutor::builder().threads(1).build().unwrap();
-    let (expected, program) = (cpu.scope(cached_attention), executor.scope(cached_attention));
+    let (expected, program) = (cpu.scope(|| attention(12)), executor.scope(|| attention(12)));
     let (started, mut left) = (Instant::now(), 5);
     for step in 0u32.. {
         // Once it is full, the last row is written again and again.
@@ -302,6 +324,11 @@ fn a_cache_written_in_place_is_part_of_a_region() {
         let report = executor.scope(|| reports(&program)).remove(0);
         if !matches!(report.declined, Some(Decline::Compiling)) {
             left -= 1;
+            // Somebody else writes to a cache.
+            if left == 2 {
+                cpu.scope(|| expected.states()[0].mul_(0.5)).unwrap();
+                executor.scope(|| program.states()[0].mul_(0.5)).unwrap();
+            }
         }
         if left == 0 {
             let verdict = verdicts(&cache).remove(0).1;

@@ -145,6 +145,9 @@ fn run(
         let given: Vec<Array<'_>> = given.collect();
         let places = signature.outputs.iter().zip(&mut made);
         let mut places: Vec<ArrayMut<'_>> = places.map(|(feature, bytes)| feature.array_mut(bytes)).collect();
+        if let Some(state) = state.as_mut().filter(|_| run == 1) {
+            exchange(&*models[0], signature, state).map_err(|error| format!("writing states: {error}"))?;
+        }
         let started = Instant::now();
         let in_place = models[run % models.len()].predict(&given, state.as_mut(), &mut places);
         let seconds = started.elapsed().as_secs_f64();
@@ -168,6 +171,24 @@ fn run(
     row.outcome = if largest <= tolerance { Outcome::Right } else { Outcome::Wrong };
     if row.outcome == Outcome::Wrong {
         return Err(format!("differs from the CPU's by {largest:.1e} of its largest value"));
+    }
+    Ok(())
+}
+
+/// Reads what each state holds, writes something else, reads that, and writes back what it was: the runs behind it show whether it is.
+fn exchange(model: &dyn LoadedModel, signature: &Signature, state: &mut ModelState) -> Result<(), String> {
+    for (i, feature) in signature.states.iter().enumerate() {
+        let other: Vec<u8> = (0..feature.bytes()).map(|i| (i % 60) as u8).collect();
+        let (mut held, mut read) = (vec![0; other.len()], vec![0; other.len()]);
+        let exchanged = model
+            .read_state(state, i, &mut held)
+            .and_then(|()| model.write_state(state, i, &other))
+            .and_then(|()| model.read_state(state, i, &mut read))
+            .and_then(|()| model.write_state(state, i, &held));
+        exchanged.map_err(|error| error.to_string())?;
+        if read != other {
+            return Err(format!("{} does not hold what was written", feature.name));
+        }
     }
     Ok(())
 }
@@ -264,6 +285,27 @@ impl LoadedModel for OnCpu {
     fn new_state(&self) -> Result<ModelState, RuntimeError> {
         let states = self.states().into_iter().map(|state| vec![0; state.len()]).collect();
         Ok(ModelState::new(&self.signature, Held { run: 0, states }))
+    }
+
+    fn write_state(&self, state: &mut ModelState, number: usize, bytes: &[u8]) -> Result<(), RuntimeError> {
+        self.signature.check_state(state, number, bytes.len())?;
+        state.update(|held: &mut Held| {
+            held.states[number].copy_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    fn read_state(
+        &self,
+        state: &mut ModelState,
+        number: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), RuntimeError> {
+        self.signature.check_state(state, number, bytes.len())?;
+        state.update(|held: &mut Held| {
+            bytes.copy_from_slice(&held.states[number]);
+            Ok(())
+        })
     }
 
     fn predict(

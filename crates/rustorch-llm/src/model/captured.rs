@@ -103,11 +103,18 @@ fn refusal(model: &Model, executor: &HybridExecutor, device: Option<Device>) -> 
     }
     match device {
         None => Some("parts of the model are on different devices"),
-        Some(device) if !executor.runs_plainly(device) || is_capturing() => {
+        Some(device)
+            if is_capturing() || !(executor.runs_plainly(device) || is_compiled(executor, device)) =>
+        {
             Some("operations are placed or recorded one by one")
         }
         Some(_) => None,
     }
+}
+
+/// Whether parts of a program of a device may be compiled by another one, such as Core ML beside the CPU.
+fn is_compiled(executor: &HybridExecutor, device: Device) -> bool {
+    device.is_cpu() && executor.compiles_regions()
 }
 
 /// The program, if it writes to the cache in place and the device has prepared every operation that runs there. Embeddings may be looked up on

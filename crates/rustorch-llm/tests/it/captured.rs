@@ -8,12 +8,15 @@
 
 use crate::architectures::fixture::Fixture;
 use crate::common;
-use rustorch_core::{DType, Numerics};
+use rustorch_core::{Backend, DType, Device, Numerics};
+use rustorch_cpu::CpuBackend;
 use rustorch_llm::LanguageModel;
 use rustorch_llm::model::{Decoding, KvCache};
-use rustorch_runtime::HybridExecutor;
+use rustorch_runtime::{HybridExecutor, Placement};
 use rustorch_tensor::Tensor;
+use rustorch_testkit::{FakeCompiler, FakeDevice, Point};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const CONTEXT: usize = 96;
 
@@ -132,6 +135,56 @@ fn one_program_decodes_at_every_position_and_leaves_the_cache_where_it_is() {
         assert_eq!(bits(&model.model().forward(&[3], &mut cache, false).unwrap()), placed);
         assert_eq!(placed, last);
         assert!(matches!(cache.decoding(), Decoding::Captured(_)));
+    });
+}
+
+/// What decoding copies to a device that compiles the whole decoder: how often in each step, and the logits.
+fn compiled(keeps: bool) -> (Vec<usize>, Vec<Vec<u32>>) {
+    let device = Device::cuda(0);
+    let compiler = FakeCompiler::new().takes_states(true).keeps_inputs(keeps);
+    let fake = Arc::new(FakeDevice::new(device, Arc::new(CpuBackend::new(1))).with_compiler(compiler));
+    let executor = HybridExecutor::builder().threads(1).backend(Arc::clone(&fake) as Arc<dyn Backend>);
+    let executor = executor.placement(Placement::Order([device].into_iter().collect())).build().unwrap();
+    executor.scope(|| {
+        let mut model = common::carried_model();
+        model.set_numerics(Numerics::F32);
+        let mut cache = model.model().new_cache(64).unwrap();
+        let steps = (0..8).map(|id| {
+            let before = fake.calls_at(Point::CopyIn);
+            let logits = bits(&model.model().forward(&[id], &mut cache, false).unwrap());
+            (fake.calls_at(Point::CopyIn) - before, logits)
+        });
+        let steps = steps.unzip();
+        let Decoding::Captured(program) = cache.decoding() else { panic!("{:?}", cache.decoding()) };
+        let runs: Vec<u64> =
+            program.explain().unwrap().regions.iter().map(|region| region.report.runs).collect();
+        assert!(!runs.is_empty() && runs.iter().all(|runs| *runs == 8), "{runs:?}");
+        steps
+    })
+}
+
+#[test]
+fn a_device_that_compiles_the_decoder_may_keep_the_cache() {
+    let ([kept, given], logits): ([Vec<usize>; 2], _) = {
+        let (kept, logits) = compiled(true);
+        let (given, same) = compiled(false);
+        assert_eq!(logits, same);
+        ([kept, given], logits)
+    };
+    let executor = HybridExecutor::builder().threads(1).build().unwrap();
+    executor.scope(|| {
+        let mut model = common::carried_model();
+        model.set_numerics(Numerics::F32);
+        let mut cache = model.model().new_cache(64).unwrap();
+        for (id, logits) in (0..8).zip(&logits) {
+            assert_eq!(bits(&model.model().forward(&[id], &mut cache, false).unwrap()), *logits, "{id}");
+        }
+        // Behind the first step, keys and values of no block are copied.
+        let caches = 2 * model.model().config().blocks;
+        assert!(
+            kept[1..].iter().zip(&given[1..]).all(|(kept, given)| kept + caches == *given),
+            "{kept:?} {given:?}"
+        );
     });
 }
 

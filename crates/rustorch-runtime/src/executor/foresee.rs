@@ -62,6 +62,14 @@ impl HybridExecutor {
         Ok((compiling, rest.iter().map(|state| state.device).collect()))
     }
 
+    /// Whether some device may compile parts of a captured graph, and nobody watches single operations.
+    pub fn compiles_regions(&self) -> bool {
+        self.0.refusal.is_none()
+            && self.0.capture.is_none()
+            && !self.0.shared.recorder.is_watched()
+            && self.compilers([]).is_ok_and(|(compilers, _)| !compilers.is_empty())
+    }
+
     /// Where an operation will run, and whether placement would give it to devices that could compile it.
     ///
     /// # Errors

@@ -5,7 +5,9 @@ use super::run::FreshOutput;
 use super::{HybridExecutor, Operand, Output, OutputVec};
 use crate::device_state::DeviceState;
 use crate::storage::{ReadGuard, Storage};
-use rustorch_core::{CompiledRegion, Compiler, Decline, Fault, Graph, OutputMeta, View, ViewMut, Work};
+use rustorch_core::{
+    CompiledRegion, Compiler, Decline, Fault, Graph, OutputMeta, UpdatedInput, View, ViewMut, Work,
+};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ pub(crate) struct RegionCall<'a> {
     pub(crate) state: &'a Arc<DeviceState>,
     pub(crate) compiled: &'a Compiled,
     pub(crate) inputs: &'a [Operand<'a>],
+    /// The inputs that the program kept since its last run, by number; no others than those that it [keeps](Compiled::keeps).
+    pub(crate) kept: &'a [usize],
     pub(crate) outs: &'a [OutputMeta],
     pub(crate) work: Work,
 }
@@ -42,13 +46,20 @@ pub(crate) enum RegionFailure {
     Nan(Fault),
 }
 
+impl Compiled {
+    /// The inputs that the program keeps from run to run, once it has run.
+    pub(crate) fn keeps(&self) -> &[usize] {
+        self.program.keeps()
+    }
+}
+
 impl HybridExecutor {
     /// Has a device compile a region with these constants.
     pub(crate) fn compile_region(
         &self,
         state: &Arc<DeviceState>,
         compiler: &dyn Compiler,
-        region: &Graph,
+        (region, updates): (&Graph, &[UpdatedInput]),
         constants: &[Operand<'_>],
     ) -> Result<Compiled, Fault> {
         state.usable()?;
@@ -65,7 +76,7 @@ impl HybridExecutor {
             there.iter().map(Output::operand).map(|x| unsafe { operand_view(x) }).collect();
         // SAFETY: the region is made of nodes of a graph that was verified, the views are of its constants and where the device reads them.
         // `Compiled` keeps the memory for as long as the program, and `run_region` looks at the versions of the constants before each run, under guards.
-        let program = state.noted(unsafe { compiler.compile(region, &views) })?;
+        let program = state.noted(unsafe { compiler.compile(region, updates, &views) })?;
         drop(views);
         drop(guards);
         Ok(Compiled { program, _constants: there, sources })
@@ -106,21 +117,25 @@ impl HybridExecutor {
     /// Shows a region that is not ready the inputs of a run.
     fn show_inputs(&self, call: &RegionCall<'_>) -> Result<(), RegionFailure> {
         let moved = self.moved_inputs(call)?;
-        let _inputs: SmallVec<[ReadGuard<'_>; 4]> = moved.iter().map(|input| input.storage.read()).collect();
-        let views: SmallVec<[View<'_>; 4]> = (moved.iter().map(Output::operand))
+        let moved = || moved.iter().flatten();
+        let _inputs: SmallVec<[ReadGuard<'_>; 4]> = moved().map(|input| input.storage.read()).collect();
+        let views: SmallVec<[View<'_>; 4]> = (moved().map(Output::operand))
             // SAFETY: the program checked its inputs, and the executor made the rest; the guards outlive the views.
             .map(|x| unsafe { operand_view(x) })
             .collect();
-        // SAFETY: views have dtypes and shapes of the region's inputs, which are whole values.
+        // SAFETY: views have dtypes and shapes of the region's inputs, which are whole values; what is not ready has kept none.
         unsafe { call.compiled.program.show_inputs(&views) };
         Ok(())
     }
 
-    /// The inputs where the device reads them.
-    fn moved_inputs(&self, call: &RegionCall<'_>) -> Result<SmallVec<[Output; 4]>, RegionFailure> {
-        let moved = call.inputs.iter().map(|input| {
+    /// The inputs where the device reads them; none for those that it kept.
+    fn moved_inputs(&self, call: &RegionCall<'_>) -> Result<SmallVec<[Option<Output>; 4]>, RegionFailure> {
+        let moved = call.inputs.iter().enumerate().map(|(i, input)| {
+            if call.kept.contains(&i) {
+                return Ok(None);
+            }
             let there = self.move_to(input, call.state).map_err(RegionFailure::Moving)?;
-            Ok(there.operand().to_output())
+            Ok(Some(there.operand().to_output()))
         });
         moved.collect()
     }
@@ -138,14 +153,16 @@ impl HybridExecutor {
         if sources.iter().any(|(storage, version)| storage.version() != *version) {
             return Err(RegionFailure::Stale);
         }
-        let _inputs: SmallVec<[ReadGuard<'_>; 4]> = moved.iter().map(|input| input.storage.read()).collect();
-        let views: SmallVec<[View<'_>; 4]> = (moved.iter().map(Output::operand))
+        let _inputs: SmallVec<[ReadGuard<'_>; 4]> =
+            moved.iter().flatten().map(|input| input.storage.read()).collect();
+        let views: SmallVec<[Option<View<'_>>; 4]> = moved
+            .iter()
             // SAFETY: the program checked its inputs, and the executor made the rest; the guards outlive the views.
-            .map(|x| unsafe { operand_view(x) })
+            .map(|x| x.as_ref().map(|x| unsafe { operand_view(x.operand()) }))
             .collect();
         let mut places: SmallVec<[ViewMut<'_>; 1]> = results.iter_mut().map(FreshOutput::place).collect();
-        // SAFETY: views and places have dtypes and shapes of the region's inputs and outputs, which are whole values; the constants are
-        // guarded, and of the versions with which the region was compiled.
+        // SAFETY: views and places have dtypes and shapes of the region's inputs and outputs, which are whole values; missing are
+        // inputs that it has kept alone; the constants are guarded, and of the versions with which the region was compiled.
         let ran = unsafe { call.compiled.program.run(&views, &mut places) };
         state.noted(ran).map_err(RegionFailure::Running)?;
         drop(places);

@@ -185,17 +185,25 @@ impl Replay {
         (memory, copies): (&mut [Option<Storage>], &mut Copies),
         writes: &mut StateWrites<'_>,
     ) -> Result<()> {
+        let mut kept = self.updates_resident_states(run.graph, region).then(|| region.lock_kept());
         let missed = {
             let whole: Vec<GraphOperand> = region.inputs.iter().map(|id| run.graph.whole(*id)).collect();
             let layouts = whole.iter().map(|whole| self.layout(run, whole)).collect::<Result<Vec<_>>>()?;
             let inputs = (whole.iter().zip(&layouts))
                 .map(|(whole, layout)| self.operand(memory, whole, layout))
                 .collect::<Result<Vec<_>>>()?;
-            match region.run(run.executor, &inputs, (run.graph, run.constants)) {
-                Ok(outputs) => return self.keep(run, region, outputs, memory, writes),
+            match region.run(run.executor, &inputs, (run.graph, run.constants), kept.as_deref_mut()) {
+                Ok(outputs) => {
+                    self.keep(run, region, outputs, (memory, copies), writes)?;
+                    if let Some(kept) = &mut kept {
+                        kept.settle();
+                    }
+                    return Ok(());
+                }
                 Err(missed) => missed,
             }
         };
+        drop(kept);
         if let Missed::Failed(fault) = missed {
             return Err(fault.into());
         }
@@ -215,13 +223,23 @@ impl Replay {
         Ok(())
     }
 
-    /// Keeps what a region made: results, and what states hold now, which it left as they were.
+    /// Whether a region updates states, all of which are the same memory in every run.
+    fn updates_resident_states(&self, graph: &Graph, region: &CompiledPart) -> bool {
+        let is_resident = |id: ValueId| match graph.values[self.roots[id.index()].index()].source {
+            Source::State(i) => !self.staged.contains(&(i as usize)),
+            _ => false,
+        };
+        let mut updated = region.updated().peekable();
+        updated.peek().is_some() && updated.all(is_resident)
+    }
+
+    /// Keeps what a region made: results, and what states hold now, which it left as they were. Nodes that update ranges of states run here.
     fn keep(
         &self,
         run: &Run<'_>,
         region: &CompiledPart,
         outputs: OutputVec,
-        memory: &mut [Option<Storage>],
+        (memory, copies): (&mut [Option<Storage>], &mut Copies),
         writes: &mut StateWrites<'_>,
     ) -> Result<()> {
         for (id, output) in region.outputs.iter().zip(outputs) {
@@ -239,6 +257,11 @@ impl Replay {
             let place = self.operand(memory, &whole, &whole.layout)?;
             let new = Operand { storage: &output.storage, ..place };
             run.executor.run_into(&Op::Copy(CopyOp), &[new], &[place])?;
+        }
+        let resident = Run { executor: &region.resident, ..*run };
+        for n in region.updating_nodes() {
+            self.states_written_by(run.graph, n).for_each(|state| writes.expect(state));
+            self.step(&resident, n, memory, copies)?;
         }
         Ok(())
     }

@@ -4,11 +4,15 @@ use super::capture::Captured;
 use super::partition::{PartitionPlan, Region, Sides};
 use crate::device_state::DeviceState;
 use crate::executor::{Compiled, HybridExecutor, Operand, OutputVec, RegionCall, RegionFailure};
+use crate::placement::Placement;
 use crate::storage::Storage;
-use rustorch_core::{Decline, Fault, Graph, OutputMeta, Result, Source, TensorMeta, ValueId, Work};
+use rustorch_core::{
+    Decline, Fault, Graph, OutputMeta, Result, Source, TensorMeta, UpdatedInput, ValueId, Work,
+};
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// A region of a program, and what it was compiled to.
@@ -21,8 +25,13 @@ pub(super) struct CompiledPart {
     pub(super) outputs: Vec<ValueId>,
     /// For runs after a fault of it.
     pub(super) others: HybridExecutor,
+    /// Updates states where they are.
+    pub(super) resident: HybridExecutor,
     constants: Vec<ValueId>,
     graph: Graph,
+    updates: Vec<UpdatedInput>,
+    /// What the program has kept of inputs that it updates.
+    kept: Mutex<Kept>,
     outs: Vec<OutputMeta>,
     work: Work,
     /// A number that no other region of the process has.
@@ -41,6 +50,24 @@ struct Now {
     unchanged: (Vec<u64>, u64),
     /// Why it was not ready in the last run.
     declined: Option<Decline>,
+}
+
+/// The inputs that a program keeps.
+#[derive(Default)]
+pub(super) struct Kept {
+    program: Weak<Compiled>,
+    /// By number, the versions that their states had when both held the same.
+    versions: SmallVec<[(usize, u64); 4]>,
+    /// The same of a run whose updates are not in the states yet: what will be their versions then.
+    updating: Vec<(usize, Storage, u64)>,
+}
+
+impl Kept {
+    /// Notes that the states were updated as the program has updated what it keeps. Where another thread has written meanwhile, the version is a later one.
+    pub(super) fn settle(&mut self) {
+        let updating = self.updating.drain(..).filter(|(_, state, version)| state.version() == *version);
+        self.versions = updating.map(|(input, _, version)| (input, version)).collect();
+    }
 }
 
 #[derive(Default)]
@@ -86,7 +113,7 @@ impl CompiledPart {
     pub(super) fn new(
         region: Region,
         (compile_us, saved_us): (f64, f64),
-        executor: &HybridExecutor,
+        (executor, resident): (&HybridExecutor, HybridExecutor),
         constants: &[Operand<'_>],
     ) -> Result<CompiledPart, Fault> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -99,6 +126,7 @@ impl CompiledPart {
             extracted.graph.outputs.iter().map(|output| meta(&output.value)).collect();
         let part = CompiledPart {
             others: executor.avoiding(&state),
+            resident,
             state,
             nodes,
             work: work(&extracted.graph),
@@ -106,6 +134,8 @@ impl CompiledPart {
             outputs: extracted.outputs,
             constants: extracted.constants,
             graph: extracted.graph,
+            updates: extracted.updates,
+            kept: Mutex::default(),
             outs,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             // Saturates; 1 for what saves infinitely much.
@@ -128,7 +158,8 @@ impl CompiledPart {
             let message = "its compiler is gone".to_owned();
             return Err(Fault::Backend { device: self.state.device, message });
         };
-        let compiled = executor.compile_region(&self.state, compiler, &self.graph, constants)?;
+        let compiled =
+            executor.compile_region(&self.state, compiler, (&self.graph, &self.updates), constants)?;
         self.counts.compiled.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(compiled))
     }
@@ -142,7 +173,26 @@ impl CompiledPart {
         constants.iter().filter_map(storage).collect()
     }
 
-    /// Runs it as a whole on its device, if that is possible now.
+    /// The nodes of the program's graph that update states, which run again once the region is done.
+    pub(super) fn updating_nodes(&self) -> Vec<usize> {
+        let nodes = self.updates.iter().flat_map(|update| &update.nodes);
+        let mut nodes: Vec<usize> = nodes.map(|node| self.nodes.start + node).collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    /// The states that it updates, by the values that they hold before.
+    pub(super) fn updated(&self) -> impl Iterator<Item = ValueId> + '_ {
+        self.updates.iter().map(|update| self.inputs[update.input])
+    }
+
+    /// What its program has kept, until the states are updated as well: other threads' runs wait.
+    pub(super) fn lock_kept(&self) -> MutexGuard<'_, Kept> {
+        // What a run that ended early leaves is not settled.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs it as a whole on its device, if that is possible now. `kept` is given where the states that it updates are the same memory in every run.
     ///
     /// # Errors
     /// Why its results are not there.
@@ -151,6 +201,7 @@ impl CompiledPart {
         executor: &HybridExecutor,
         inputs: &[Operand<'_>],
         (graph, constants): (&Graph, &[Storage]),
+        kept: Option<&mut Kept>,
     ) -> Result<OutputVec, Missed> {
         if self.state.health.is_lost() || self.state.health.is_region_quarantined(self.id) {
             return Err(Missed::Passed);
@@ -162,9 +213,24 @@ impl CompiledPart {
         };
         let (state, outs) = (&self.state, &self.outs[..]);
         let started = Instant::now();
-        let call = RegionCall { state, compiled: &compiled, inputs, outs, work: self.work };
+        // Read once, and before the elements are: what is given may be newer than its version says, but never older.
+        let versions: Vec<u64> = inputs.iter().map(|input| input.storage.version()).collect();
+        let (kept, same) = take_kept(kept, &compiled, &versions);
+        let call = RegionCall { state, compiled: &compiled, inputs, kept: &same, outs, work: self.work };
         let failure = match executor.run_region(&call) {
             Ok(outputs) => {
+                if let Some(kept) = kept {
+                    let keeps = compiled.keeps();
+                    let updates = self.updates.iter().filter(|update| keeps.contains(&update.input));
+                    // Each node writes once.
+                    kept.updating = updates
+                        .map(|UpdatedInput { input, nodes }| {
+                            let version = versions[*input] + nodes.len() as u64;
+                            (*input, inputs[*input].storage.clone(), version)
+                        })
+                        .collect();
+                    kept.program = Arc::downgrade(&compiled);
+                }
                 self.counts.runs.fetch_add(1, Ordering::Relaxed);
                 if let now @ Now { declined: Some(_), .. } = &mut *self.lock() {
                     now.declined = None;
@@ -273,6 +339,22 @@ impl CompiledPart {
     }
 }
 
+/// Which inputs a program has kept that are as their states are still. Nothing is kept from here on, until a run has gone well.
+fn take_kept<'a>(
+    kept: Option<&'a mut Kept>,
+    program: &Arc<Compiled>,
+    versions: &[u64],
+) -> (Option<&'a mut Kept>, SmallVec<[usize; 4]>) {
+    let Some(kept) = kept else { return (None, SmallVec::new()) };
+    let Kept { program: of, versions: known, .. } = std::mem::take(kept);
+    let is_same = |(input, version): &(usize, u64)| versions[*input] == *version;
+    let same = match Weak::ptr_eq(&of, &Arc::downgrade(program)) {
+        true => known.into_iter().filter(is_same).map(|(input, _)| input).collect(),
+        false => SmallVec::new(),
+    };
+    (Some(kept), same)
+}
+
 /// Compiles the regions of a partition; those that cannot be compiled are taken out of the plan, with the reason.
 ///
 /// # Errors
@@ -284,6 +366,7 @@ pub(super) fn compile_all(
     captured: &Captured,
 ) -> Result<Vec<CompiledPart>> {
     let Captured { graph, constants, .. } = captured;
+    let resident = executor.with_policy(Placement::Resident)?;
     let mut parts = Vec::with_capacity(regions.len());
     for region in regions {
         // Those of the plan before are compiled.
@@ -299,7 +382,7 @@ pub(super) fn compile_all(
         if cfg!(debug_assertions) {
             region.extracted.graph.verify()?;
         }
-        match CompiledPart::new(region, gain, executor, &operands) {
+        match CompiledPart::new(region, gain, (executor, resident.clone()), &operands) {
             Ok(part) => parts.push(part),
             Err(Fault::Invalid(error)) => return Err(*error),
             Err(fault) if executor.returns_faults() => return Err(fault.into()),

@@ -29,6 +29,7 @@ mod prepared;
 mod profile;
 mod property;
 mod region_faults;
+mod region_states;
 mod registry;
 mod state_faults;
 

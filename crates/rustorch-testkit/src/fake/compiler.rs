@@ -5,11 +5,12 @@ use super::script::{Act, Point, Script};
 use super::{plant, spoil};
 use rustorch_core::{
     Backend, Buffer, CompiledRegion, Compiler, Decline, Fault, Graph, GraphOperand, Layout, Node, Op,
-    RegionPrice, Rewrite, Source, View, ViewMut, copy_mismatch, packed_bytes, run_checked,
+    RegionPrice, Rewrite, Source, UpdatedInput, Value, ValueId, View, ViewMut, copy_mismatch, packed_bytes,
+    run_checked,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Accepts = dyn Fn(&Graph, usize) -> Result<(), Cow<'static, str>> + Send + Sync;
 type Price = dyn Fn(&Graph) -> Option<RegionPrice> + Send + Sync;
@@ -21,6 +22,7 @@ pub struct FakeCompiler {
     price: Box<Price>,
     rewrites: Vec<Rewrite>,
     takes_states: bool,
+    keeps_inputs: bool,
 }
 
 impl Default for FakeCompiler {
@@ -37,6 +39,7 @@ impl FakeCompiler {
             price: Box::new(|_| Some(RegionPrice { run: 0.0, compile: 0.0 })),
             rewrites: Vec::new(),
             takes_states: false,
+            keeps_inputs: false,
         }
     }
 
@@ -72,6 +75,12 @@ impl FakeCompiler {
         self
     }
 
+    /// Lets it keep the inputs that regions update, or not.
+    pub fn keeps_inputs(mut self, keeps_inputs: bool) -> FakeCompiler {
+        self.keeps_inputs = keeps_inputs;
+        self
+    }
+
     /// Lets it ask for changes of graphs.
     pub fn rewrites(mut self, rewrites: &[Rewrite]) -> FakeCompiler {
         self.rewrites = rewrites.to_vec();
@@ -100,6 +109,10 @@ impl Compiler for OfDevice {
         self.compiler.takes_states
     }
 
+    fn keeps(&self, _: &Value) -> bool {
+        self.compiler.keeps_inputs
+    }
+
     fn rewrites(&self) -> &[Rewrite] {
         &self.compiler.rewrites
     }
@@ -107,6 +120,7 @@ impl Compiler for OfDevice {
     unsafe fn compile(
         &self,
         region: &Graph,
+        updates: &[UpdatedInput],
         constants: &[View<'_>],
     ) -> Result<Box<dyn CompiledRegion>, Fault> {
         self.script.enter(Point::Compile, None)?;
@@ -117,8 +131,19 @@ impl Compiler for OfDevice {
             filled(bytes)
         });
         let constants = copies.collect::<Result<Vec<Buffer>, Fault>>()?;
+        let updates = updates.iter().filter(|_| self.compiler.keeps_inputs);
+        // All that the last node makes of each.
+        let (keeps, last) = updates
+            .filter_map(|update| {
+                let last = *update.nodes.last()?;
+                Some((update.input, region.nodes[last].results[0].value))
+            })
+            .unzip();
         Ok(Box::new(FakeRegion {
             graph: region.clone(),
+            keeps,
+            last,
+            kept: Mutex::default(),
             constants,
             script: Arc::clone(&self.script),
             inner: Arc::clone(&self.inner),
@@ -130,6 +155,11 @@ impl Compiler for OfDevice {
 /// A region, with copies of its constants.
 struct FakeRegion {
     graph: Graph,
+    /// The inputs that it keeps, and what their updates make of them.
+    keeps: Vec<usize>,
+    last: Vec<ValueId>,
+    /// What the last run left of them.
+    kept: Mutex<Vec<Buffer>>,
     constants: Vec<Buffer>,
     script: Arc<Script>,
     inner: Arc<dyn Backend>,
@@ -146,7 +176,11 @@ unsafe impl CompiledRegion for FakeRegion {
         }
     }
 
-    unsafe fn run(&self, inputs: &[View<'_>], outputs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
+    fn keeps(&self) -> &[usize] {
+        &self.keeps
+    }
+
+    unsafe fn run(&self, inputs: &[Option<View<'_>>], outputs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
         let act = match self.script.enter(Point::RunRegion, None) {
             Ok(act) => act,
             Err(fault) => {
@@ -157,7 +191,22 @@ unsafe impl CompiledRegion for FakeRegion {
                 return Err(fault);
             }
         };
-        let inputs = inputs.iter().map(|input| self.reach.view(input)).collect::<Result<Vec<_>, _>>()?;
+        // What a run that fails leaves is not known.
+        let kept = std::mem::take(&mut *self.lock_kept());
+        let layouts: Vec<Layout> = (self.graph.inputs.iter())
+            .map(|id| Layout::contiguous(self.graph.values[id.index()].shape.clone()))
+            .collect();
+        let inputs = inputs.iter().enumerate().map(|(i, input)| match input {
+            Some(input) => self.reach.view(input),
+            None => {
+                let buffer = self.keeps.iter().position(|kept| *kept == i).and_then(|at| kept.get(at));
+                let buffer = buffer.ok_or_else(|| missing(i))?;
+                let dtype = self.graph.values[self.graph.inputs[i].index()].dtype;
+                // SAFETY: the value that the last run made of the input, which has its dtype and as many elements.
+                Ok(unsafe { View::new(buffer, dtype, &layouts[i]) })
+            }
+        });
+        let inputs = inputs.collect::<Result<Vec<_>, Fault>>()?;
         let mut memory: Vec<Option<Buffer>> = Vec::new();
         memory.resize_with(self.graph.values.len(), || None);
         for node in &self.graph.nodes {
@@ -180,11 +229,16 @@ unsafe impl CompiledRegion for FakeRegion {
                 _ => {}
             }
         }
+        *self.lock_kept() = self.last.iter().filter_map(|id| memory[id.index()].take()).collect();
         Ok(())
     }
 }
 
 impl FakeRegion {
+    fn lock_kept(&self) -> MutexGuard<'_, Vec<Buffer>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs a node; its results, in new memory.
     fn run_node(
         &self,
@@ -227,6 +281,11 @@ impl FakeRegion {
         let offset = layout.offset() + start;
         layout.at_offset(offset).expect("inside the input's memory")
     }
+}
+
+fn missing(input: usize) -> Fault {
+    let message = format!("input {input} is missing, and not kept from a run that went well");
+    Fault::Backend { device: rustorch_core::Device::CPU, message }
 }
 
 /// New host memory with these bytes.

@@ -25,6 +25,10 @@ impl Memory {
         Memory { address: NonNull::from(bytes).cast(), bytes: bytes.len() }
     }
 
+    pub(super) fn bytes(self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn written(bytes: &mut [u8]) -> Memory {
         Memory { address: NonNull::from(&mut *bytes).cast(), bytes: bytes.len() }
     }
@@ -79,55 +83,84 @@ pub(super) fn copy_out(
     result: &MLMultiArray,
     place: Memory,
 ) -> Result<bool, RuntimeError> {
-    // SAFETY: getters.
-    let (has, dims, strides) =
-        unsafe { (result.dataType(), sizes(&result.shape()), sizes(&result.strides())) };
-    if has != data_type(feature.dtype) || dims != feature.dims || strides.len() != dims.len() {
-        return Err(RuntimeError::Refused(format!(
-            "{} is {:?} of type {}, not {:?} of {:?}",
-            feature.name, dims, has.0, feature.dims, feature.dtype
-        )));
-    }
-    #[allow(deprecated, reason = "the address is compared, which the calls in its place do not promise")]
-    // SAFETY: a getter; the array is alive.
-    let address = unsafe { result.dataPointer() }.cast::<u8>();
-    if address == place.address {
-        return Ok(true);
-    }
-    // Core ML's own arrays may have gaps between rows.
-    let size = feature.dtype.block_bytes();
-    let row = dims.last().copied().unwrap_or(1);
-    let row_stride = strides.last().copied().unwrap_or(1);
-    let mut index = vec![0usize; dims.len().saturating_sub(1)];
-    let mut to = 0;
-    while to + row * size <= place.bytes {
-        let from: usize = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
-        // SAFETY: indices are inside the array's shape, whose strides these are; the place has as many bytes as the shape takes, and does
-        // not overlap an array of Core ML's own.
-        unsafe {
-            if row_stride == 1 {
-                let (from, to) = (address.as_ptr().add(from * size), place.address.as_ptr().add(to));
-                ptr::copy_nonoverlapping(from, to, row * size);
-            } else {
-                for i in 0..row {
-                    let from = address.as_ptr().add((from + i * row_stride) * size);
-                    ptr::copy_nonoverlapping(from, place.address.as_ptr().add(to + i * size), size);
-                }
-            }
-        }
-        to += row * size;
-        // The next row, the last index first.
-        let next = (0..index.len()).rev().find(|&axis| {
-            index[axis] += 1;
-            let is_inside = index[axis] < dims[axis];
-            if !is_inside {
-                index[axis] = 0;
-            }
-            is_inside
+    let there = Elements::of(feature, result)?;
+    let is_in_place = there.address == place.address;
+    if !is_in_place {
+        // SAFETY: the place is exclusive, and does not overlap an array of Core ML's own.
+        there.runs(place, |array, place, bytes| unsafe {
+            ptr::copy_nonoverlapping(array, place, bytes);
         });
-        if next.is_none() {
-            break;
+    }
+    Ok(is_in_place)
+}
+
+/// Copies bytes to an array of Core ML's own.
+pub(super) fn copy_in(feature: &Feature, array: &MLMultiArray, given: Memory) -> Result<(), RuntimeError> {
+    // SAFETY: nobody else has the array meanwhile, and what is given, which is only read, does not overlap it.
+    Elements::of(feature, array)?.runs(given, |array, given, bytes| unsafe {
+        ptr::copy_nonoverlapping(given, array, bytes);
+    });
+    Ok(())
+}
+
+/// The elements of an array of Core ML's own, which may have gaps between rows.
+struct Elements {
+    address: NonNull<u8>,
+    dims: Vec<usize>,
+    strides: Vec<usize>,
+    size: usize,
+}
+
+impl Elements {
+    fn of(feature: &Feature, array: &MLMultiArray) -> Result<Elements, RuntimeError> {
+        // SAFETY: getters.
+        let (has, dims, strides) =
+            unsafe { (array.dataType(), sizes(&array.shape()), sizes(&array.strides())) };
+        if has != data_type(feature.dtype) || dims != feature.dims || strides.len() != dims.len() {
+            return Err(RuntimeError::Refused(format!(
+                "{} is {:?} of type {}, not {:?} of {:?}",
+                feature.name, dims, has.0, feature.dims, feature.dtype
+            )));
+        }
+        #[allow(deprecated, reason = "the address is compared, which the calls in its place do not promise")]
+        // SAFETY: a getter; the array is alive.
+        let address = unsafe { array.dataPointer() }.cast::<u8>();
+        Ok(Elements { address, dims, strides, size: feature.dtype.block_bytes() })
+    }
+
+    /// Calls `copy` with the addresses of each run of elements, in the array and in contiguous memory of the feature's bytes, and its bytes.
+    fn runs(&self, memory: Memory, copy: impl Fn(*mut u8, *mut u8, usize)) {
+        let Elements { address, dims, strides, size } = self;
+        let row = dims.last().copied().unwrap_or(1);
+        let row_stride = strides.last().copied().unwrap_or(1);
+        let mut index = vec![0usize; dims.len().saturating_sub(1)];
+        let mut at = 0;
+        while at + row * size <= memory.bytes {
+            let from: usize = index.iter().zip(strides).map(|(i, stride)| i * stride).sum();
+            // SAFETY: indices are inside the array's shape, whose strides these are; the memory has as many bytes as the shape takes.
+            let (there, here) =
+                unsafe { (address.as_ptr().add(from * size), memory.address.as_ptr().add(at)) };
+            match row_stride {
+                1 => copy(there, here, row * size),
+                _ => (0..row).for_each(|i| {
+                    // SAFETY: as above.
+                    let (there, here) = unsafe { (there.add(i * row_stride * size), here.add(i * size)) };
+                    copy(there, here, *size);
+                }),
+            }
+            at += row * size;
+            // The next row, the last index first.
+            let next = (0..index.len()).rev().find(|&axis| {
+                index[axis] += 1;
+                let is_inside = index[axis] < dims[axis];
+                if !is_inside {
+                    index[axis] = 0;
+                }
+                is_inside
+            });
+            if next.is_none() {
+                break;
+            }
         }
     }
-    Ok(false)
 }

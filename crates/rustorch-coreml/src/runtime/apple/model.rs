@@ -1,10 +1,11 @@
 //! A loaded model, owned by one thread, since its objects may not move between threads.
 
-use super::array::{Memory, array_over, copy_out};
+use super::array::{Memory, array_over, copy_in, copy_out};
 use super::{configuration, refused, url};
 use crate::runtime::{
-    ArgumentError, Array, ArrayMut, ComputeUnits, LoadedModel, ModelState, RuntimeError, Signature,
+    ArgumentError, Array, ArrayMut, ComputeUnits, Feature, LoadedModel, ModelState, RuntimeError, Signature,
 };
+use block2::StackBlock;
 use objc2::AnyThread;
 use objc2::rc::{Retained, autoreleasepool};
 use objc2::runtime::{AnyObject, ProtocolObject};
@@ -13,7 +14,9 @@ use objc2_core_ml::{
     MLPredictionOptions, MLState,
 };
 use objc2_foundation::{NSDictionary, NSString};
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::ptr::NonNull;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -86,6 +89,32 @@ impl Worker {
 }
 
 impl Worker {
+    /// Calls `copy` with the array of a state.
+    fn with_state(
+        &self,
+        state: &mut ModelState,
+        number: usize,
+        memory: Memory,
+        copy: fn(&Feature, &MLMultiArray, Memory) -> Result<(), RuntimeError>,
+    ) -> Result<(), RuntimeError> {
+        let feature = self.signature.check_state(state, number, memory.bytes())?;
+        state.update(|held: &mut WorkerState| {
+            let copied = RefCell::new(None);
+            let read = StackBlock::new(|array: NonNull<MLMultiArray>| {
+                // SAFETY: Core ML lends the array for the call, in which no prediction has the state.
+                *copied.borrow_mut() = Some(copy(feature, unsafe { array.as_ref() }, memory));
+            });
+            // SAFETY: the model has states, so that this system has them; the block is called before this returns, or never.
+            autoreleasepool(|_| unsafe {
+                held.state.getMultiArrayForStateNamed_handler(&NSString::from_str(&feature.name), &read);
+            });
+            let copied = copied.take();
+            let missing =
+                || RuntimeError::Refused(format!("Core ML does not give the state {}", feature.name));
+            copied.unwrap_or_else(|| Err(missing()))
+        })
+    }
+
     fn requests(&self) -> MutexGuard<'_, Sender<Request>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,6 +130,21 @@ impl LoadedModel for Worker {
         let state = answered.recv().map_err(|_| ended())?;
         let held = WorkerState { state, compiled: self.compiled.clone(), units: self.units };
         Ok(ModelState::new(&self.signature, held))
+    }
+
+    fn write_state(&self, state: &mut ModelState, number: usize, bytes: &[u8]) -> Result<(), RuntimeError> {
+        self.with_state(state, number, Memory::read(bytes), copy_in)
+    }
+
+    fn read_state(
+        &self,
+        state: &mut ModelState,
+        number: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), RuntimeError> {
+        let copy =
+            |feature: &Feature, array: &MLMultiArray, memory| copy_out(feature, array, memory).map(drop);
+        self.with_state(state, number, Memory::written(bytes), copy)
     }
 
     fn predict(

@@ -42,6 +42,8 @@ pub(super) struct Dag {
     readers: Lists,
     /// By value: whether a run returns it, or leaves it in memory that it wrote in place.
     is_output: Vec<bool>,
+    /// By value: whether a node writes over it, or over a part of it.
+    is_overwritten: Vec<bool>,
 }
 
 impl Dag {
@@ -76,12 +78,14 @@ impl Dag {
         written()
             .filter(|result| result.into.is_some())
             .for_each(|last| is_output[last.value.index()] = true);
+        let mut is_overwritten = vec![false; graph.values.len()];
         // Who writes over it reads it.
-        written()
-            .filter_map(|result| result.into.as_deref())
-            .for_each(|into| is_output[into.value.index()] = false);
+        for into in written().filter_map(|result| result.into.as_deref()) {
+            is_output[into.value.index()] = false;
+            is_overwritten[into.value.index()] = true;
+        }
         graph.outputs.iter().for_each(|output| is_output[output.value.index()] = true);
-        Dag { before, after, readers, is_output }
+        Dag { before, after, readers, is_output, is_overwritten }
     }
 
     /// The nodes that come before one.
@@ -101,5 +105,8 @@ impl Dag {
 
     pub(super) fn is_output(&self, value: ValueId) -> bool {
         self.is_output[value.index()]
+    }
+    pub(super) fn is_overwritten(&self, value: ValueId) -> bool {
+        self.is_overwritten[value.index()]
     }
 }

@@ -1,7 +1,10 @@
 //! A part of a graph as a graph of its own.
 
 use super::dag::Dag;
-use rustorch_core::{Device, Graph, GraphOperand, Node, NodeResult, Shape, Source, Value, ValueId};
+use super::updates::{Updates, updates};
+use rustorch_core::{
+    Device, Graph, GraphOperand, Node, NodeResult, Shape, Source, UpdatedInput, Value, ValueId,
+};
 use smallvec::SmallVec;
 
 /// A region as a graph, and which values of the whole graph its own are.
@@ -13,6 +16,8 @@ pub(in super::super) struct Extracted {
     pub(in super::super) constants: Vec<ValueId>,
     /// Those that its outputs are.
     pub(in super::super) outputs: Vec<ValueId>,
+    /// The inputs of which it updates ranges, by numbers of its own nodes.
+    pub(in super::super) updates: Vec<UpdatedInput>,
 }
 
 /// Makes graphs of parts of one graph.
@@ -31,15 +36,21 @@ impl<'a> Extractor<'a> {
     }
 
     /// The graph of these nodes, which are in order and write nothing but whole states in place, for a device. There, what such a node writes is a value
-    /// of its own, an output if it is what the state holds in the end.
+    /// of its own, an output if it is what the state holds in the end; of a node that only [updates](UpdatedInput) the state, its other arguments are.
     pub(super) fn extract(
         &mut self,
         nodes: &[u32],
         is_inside: impl Fn(u32) -> bool,
         device: Device,
     ) -> Extracted {
-        let mut part =
-            Extracted { graph: Graph::default(), inputs: vec![], constants: vec![], outputs: vec![] };
+        let mut part = Extracted {
+            graph: Graph::default(),
+            inputs: vec![],
+            constants: vec![],
+            outputs: vec![],
+            updates: vec![],
+        };
+        let Updates { states, is_update, read_again } = updates(self.graph, self.dag, nodes);
         part.graph.nodes.reserve(nodes.len());
         let mut seen: Vec<ValueId> = Vec::new();
         for (number, &n) in (0u32..).zip(nodes) {
@@ -74,15 +85,23 @@ impl<'a> Extractor<'a> {
                 let value = self.add(&mut part.graph, result.value, source, device, shape);
                 seen.push(result.value);
                 results.push(NodeResult { value, into: None });
-                if self.dag.is_output(result.value)
-                    || self.dag.readers(result.value).iter().any(|reader| !is_inside(*reader))
-                {
+                let is_read_outside = || {
+                    self.dag.is_output(result.value)
+                        || self.dag.readers(result.value).iter().any(|reader| !is_inside(*reader))
+                };
+                if read_again.contains(&result.value) || (!is_update[number as usize] && is_read_outside()) {
                     part.outputs.push(result.value);
                     let output = part.graph.whole(value);
                     part.graph.outputs.push(output);
                 }
             }
             part.graph.nodes.push(Node { op: node.op.clone(), args, results, device: None });
+        }
+        for state in states {
+            // Nothing inside makes what its first node reads.
+            if let Some(input) = part.inputs.iter().position(|id| *id == state.first) {
+                part.updates.push(UpdatedInput { input, nodes: state.nodes });
+            }
         }
         seen.iter().for_each(|id| self.numbers[id.index()] = NONE);
         part

@@ -15,6 +15,7 @@ mod order;
 mod plan;
 mod price;
 mod reason;
+mod updates;
 
 pub(super) use explanation::explain;
 pub use explanation::{ExplainedNode, ExplainedRegion, ProgramExplanation};

@@ -96,7 +96,12 @@ impl Pricer<'_> {
         let price = price.filter(|price| is_time(&price.run) && is_time(&price.compile));
         let price = price.ok_or(Reason::Unpriced)?;
         let crossing = |id: &ValueId| self.crossing_us(*id, regions);
-        let crossing_us = extracted.inputs.iter().chain(&extracted.outputs).map(crossing).sum();
+        let is_kept = |(i, id): &(usize, &ValueId)| {
+            let is_updated = extracted.updates.iter().any(|update| update.input == *i);
+            is_updated && self.compiler.keeps(&self.graph.values[id.index()])
+        };
+        let given = extracted.inputs.iter().enumerate().filter(|input| !is_kept(input)).map(|(_, id)| id);
+        let crossing_us = given.chain(&extracted.outputs).map(crossing).sum();
         let constants = extracted.constants.iter().map(|id| {
             let home = &self.forecast.homes[id.index()];
             self.executor.crossing_us(home, self.state, self.graph.values[id.index()].bytes() as u64)
