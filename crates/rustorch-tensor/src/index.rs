@@ -2,7 +2,7 @@
 
 use crate::binary::promote;
 use crate::dispatch::{run, run_into};
-use crate::{Tensor, TensorOrScalar};
+use crate::{Tensor, TensorOrScalar, is_capturing};
 use rustorch_core::{
     DType, Dims, Embedding, Error, Gather, GatherSum, IndexSelect, Op, Result, Scatter, ScatterMode,
     ScatterReduce, ScatterReduction, Shape, Tri,
@@ -97,7 +97,29 @@ impl Tensor {
     /// Indices of a dimension of a length, of which negative ones count from its end, as `I64`.
     pub(crate) fn counted_from_start(&self, op: &'static str, len: usize) -> Result<Tensor> {
         let index = self.to_index(op)?.to_dtype(DType::I64)?;
+        if index.is_known(Tensor::min_all, |least| least >= 0)? {
+            return Ok(index);
+        }
         index.lt(0)?.where_cond(&index.add(len as i64)?, &index)
+    }
+
+    /// Whether these are known to be indices of a dimension of a length, none of which counts from its end.
+    pub(crate) fn are_known_within(&self, len: usize) -> Result<bool> {
+        Ok(self.is_known(Tensor::min_all, |least| least >= 0)?
+            && self.is_known(Tensor::max_all, |most| most < len as i64)?)
+    }
+
+    /// Whether something holds of the smallest or largest of some integers, where reading it costs no more than a pass over them: on the
+    /// CPU, outside of captured functions.
+    fn is_known(
+        &self,
+        extreme: fn(&Tensor) -> Result<Tensor>,
+        holds: impl FnOnce(i64) -> bool,
+    ) -> Result<bool> {
+        if !self.device().is_cpu() || self.numel() == 0 || is_capturing() {
+            return Ok(false);
+        }
+        Ok(holds(extreme(self)?.item()?.to_i64()))
     }
 
     /// The elements of the flattened tensor at indices of any shape, as `torch.take`: the result has the indices' shape. Negative ones

@@ -1,12 +1,14 @@
 //! Order statistics, histograms and covariances.
 
 use crate::binary::DEFAULT_FLOAT;
-use crate::{Tensor, TensorOrScalar};
+use crate::{Tensor, TensorOrScalar, fuse};
 use rustorch_core::{DType, Error, Result};
 use rustorch_runtime::DeviceGuard;
 
-/// So many elements [`Tensor::bincount`] and [`Tensor::histc`] count at once: what they make of them stays in a cache.
+/// So many elements [`Tensor::bincount`] counts at once on other devices than the CPU, where ones to add take memory.
 const COUNTED: usize = 1 << 15;
+/// So many elements [`Tensor::histc`] counts at once on the CPU: their bins stay in a cache.
+const BINNED: usize = 1 << 18;
 
 /// What a [quantile](Tensor::quantile) between two elements is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -232,16 +234,34 @@ impl Tensor {
         if self.numel() == 0 {
             return Tensor::zeros([minlength], DType::I64);
         }
-        let (least, most) = (index.min_all()?.item()?.to_i64(), index.max_all()?.item()?.to_i64());
-        let Ok(most) = usize::try_from(if least < 0 { least } else { most }) else {
-            return Err(Error::argument(NAME, format!("cannot count {least}, which is negative")));
+        let negative = || -> Result<Error> {
+            let least = index.min_all()?.item()?.to_i64();
+            Ok(Error::argument(NAME, format!("cannot count {least}, which is negative")))
         };
-        let bins = [minlength.max(most.saturating_add(1))];
+        let Ok(most) = usize::try_from(index.max_all()?.item()?.to_i64()) else { return Err(negative()?) };
+        // On the CPU counting finds negative integers, before it writes.
+        let is_found = self.device().is_cpu() && most <= self.numel();
+        if !is_found && index.min_all()?.item()?.to_i64() < 0 {
+            return Err(negative()?);
+        }
+        let counted = self.count(&index, weights, minlength.max(most.saturating_add(1)));
+        match counted {
+            Err(Error::Index { .. }) => Err(negative()?),
+            counted => counted,
+        }
+    }
+
+    /// How often each integer below a number is in the index of this vector, or the sums of their weights.
+    fn count(&self, index: &Tensor, weights: Option<&Tensor>, bins: usize) -> Result<Tensor> {
         if let Some(weights) = weights {
             let dtype = if weights.dtype() == DType::F32 { DType::F32 } else { DType::F64 };
-            return Tensor::zeros(bins, dtype)?.scatter_add(0, &index, &weights.to_dtype(dtype)?);
+            return Tensor::zeros([bins], dtype)?.scatter_add(0, index, &weights.to_dtype(dtype)?);
         }
-        let (counts, ones) = (Tensor::zeros(bins, DType::I64)?, Tensor::ones([1], DType::I64)?);
+        let (counts, ones) = (Tensor::zeros([bins], DType::I64)?, Tensor::ones([1], DType::I64)?);
+        if self.device().is_cpu() {
+            counts.scatter_add_(0, index, &ones.expand_as(index)?)?;
+            return Ok(counts);
+        }
         let chunk = COUNTED.min(self.numel());
         let ones = ones.expand([chunk as isize])?.contiguous()?;
         for part in index.split(chunk, 0)? {
@@ -291,15 +311,20 @@ impl Tensor {
         };
         let [least, most] = &range;
         let width = most.sub(least)?;
-        // On the CPU by parts that stay in a cache. What lies outside is counted behind the bins.
-        let chunk = if self.device().is_cpu() { COUNTED.min(self.numel()) } else { self.numel() };
-        let ones = Tensor::ones([1], DType::I64)?.expand([chunk as isize])?.contiguous()?;
+        let place_dtype = if bins < i32::MAX as usize { DType::I32 } else { DType::I64 };
+        // What lies outside is counted behind the bins.
+        let place = fuse(|[x, least, most, width]| {
+            let inside = x.ge(least).logical_and(x.le(most));
+            let place = ((x - least) * bins as f64 / width).to_dtype(place_dtype);
+            inside.where_cond(place.clamp_max(bins as i64 - 1), bins as i64)
+        })?;
+        // On the CPU by parts that stay in a cache.
+        let chunk = if self.device().is_cpu() { BINNED.min(self.numel()) } else { self.numel() };
+        let one = Tensor::ones([1], DType::I64)?;
         let counts = Tensor::zeros([bins.saturating_add(1)], DType::I64)?;
         for part in x.split(chunk, 0)? {
-            let inside = part.ge(least)?.logical_and(&part.le(most)?)?;
-            let place = part.sub(least)?.mul(bins as f64)?.div(&width)?.to_dtype(DType::I64)?;
-            let place = inside.where_cond(&place.clamp_max(bins as i64 - 1)?, bins as i64)?;
-            counts.scatter_add_(0, &place, &ones.narrow(0, 0, part.numel())?)?;
+            let place = place.apply(&[&part, least, most, &width])?;
+            counts.scatter_add_(0, &place, &one.expand_as(&place)?)?;
         }
         counts.narrow(0, 0, bins)?.to_dtype(dtype)
     }

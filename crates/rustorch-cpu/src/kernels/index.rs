@@ -90,8 +90,8 @@ fn select<T: Element>(
                 simd::run(Reversed(x, out));
             });
         }
-        return strided::for_rows(pool, x, out, axis, index.len(), &|_, x: &[T], out: &mut [T]| {
-            for (&i, out) in index.iter().zip(out) {
+        return strided::for_row_parts(pool, x, out, axis, &|_, x: &[T], from, out: &mut [T]| {
+            for (&i, out) in index[from..].iter().zip(out) {
                 *out = x[i];
             }
         });
@@ -168,20 +168,19 @@ fn gather_by<I: Element + Into<i64>>(
         if chosen.is_empty() {
             return Ok(());
         }
-        let n = index.layout().dims().get(axis).copied().unwrap_or(1);
         if step != 1 && gather_blocks::<T, I>(pool, axis, &part, (&chosen, &starts, step), out)? {
             return Ok(());
         }
-        strided::for_rows(pool, &part, out, axis, n, &|i, x: &[T], out: &mut [T]| {
+        strided::for_row_parts(pool, &part, out, axis, &|i, x: &[T], from, out: &mut [T]| {
             assert!(x.len() >= len, "a line has as many elements as the axis is long");
             let chosen = chosen[starts[i]..].iter();
             // SAFETY: all indices are below `len`, as the largest is, and nobody writes them meanwhile.
             unsafe {
                 if step == 1 {
                     // A loop of its own: it has no step to count.
-                    pick(x, chosen, out);
+                    pick(x, chosen.as_slice()[from..].iter(), out);
                 } else {
-                    pick(x, chosen.step_by(step), out);
+                    pick(x, chosen.step_by(step).skip(from), out);
                 }
             }
         })

@@ -3,7 +3,7 @@
 mod extrema;
 
 use super::only;
-use super::strided::{for_rows, unreachable_memory};
+use super::strided::{GROUP, for_row_groups, unreachable_memory};
 use crate::ThreadPool;
 use rustorch_core::{C64, C128, Element, Fault, Scan, ScanOp, View, ViewMut, bf16, dispatch_dtype, f16};
 
@@ -30,14 +30,24 @@ fn accumulate(
 ) -> Result<(), Fault> {
     let len = x.layout().dims().get(axis).copied().unwrap_or(1);
     dispatch_dtype!(x.dtype(), all, T => {
-        for_rows(pool, x, out, axis, 2 * len, &|_, x: &[T], out: &mut [<T as Scanned>::Out]| {
-            let mut total = T::start(product);
-            for (x, out) in x.iter().zip(out) {
-                total = x.take(product, total);
-                *out = T::result(total);
-            }
-        })
+        for_row_groups(pool, x, out, axis, 2 * len, &|x: [&[T]; GROUP], out: [&mut [<T as Scanned>::Out]; GROUP]| {
+            together(product, x, out);
+        }, &|x: &[T], out: &mut [<T as Scanned>::Out]| together(product, [x], [out]))
     }, _ => Err(unreachable_memory()))
+}
+
+/// Accumulates several lines of one length, which do not wait for each other's additions.
+#[inline(always)]
+fn together<T: Scanned, const N: usize>(product: bool, x: [&[T]; N], out: [&mut [T::Out]; N]) {
+    let len = x.iter().map(|x| x.len()).chain(out.iter().map(|out| out.len())).min().unwrap_or(0);
+    let (x, mut out) = (x.map(|x| &x[..len]), out.map(|out| &mut out[..len]));
+    let mut totals = [T::start(product); N];
+    for i in 0..len {
+        for ((x, out), total) in x.iter().zip(&mut out).zip(&mut totals) {
+            *total = x[i].take(product, *total);
+            out[i] = T::result(*total);
+        }
+    }
 }
 
 /// An element of a running sum or product, which runs in the widest type of its family.

@@ -1,5 +1,7 @@
 //! Scatter, scatter_add and scatter_reduce.
 
+mod counts;
+
 use super::copy::copy;
 use super::index::{checked_indices, covered, lines};
 use super::strided::{self, Blocks, Rows, RowsMut, for_slices, unreachable_memory};
@@ -39,6 +41,9 @@ fn run_by<I: Element + Into<i64>>(
     [x, index, src]: [&View<'_>; 3],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
+    if mode == ScatterMode::Add && counts::run::<I>(pool, [x, index, src], out)? {
+        return Ok(());
+    }
     let own = own_lines(index.layout(), axis)?;
     let own = strided::part(index, &own);
     let Some(lines) = Lines::<I>::of(pool, mode.name(), axis, [x, index, src], &own, out)? else {
@@ -193,6 +198,13 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
             pool.ranges(source.count(), (GRAIN / self.n).max(1), |range| {
                 let mut gathered = Vec::new();
                 for i in range {
+                    if let Some(value) = source.repeated(i) {
+                        let chosen = &self.chosen[self.start(i)..][..self.n];
+                        let changes = chosen.iter().map(|&place| (place.into() as usize, value));
+                        // SAFETY: as below.
+                        unsafe { target.update(i, changes, f) };
+                        continue;
+                    }
                     let changes = self.chosen[self.start(i)..].iter().zip(source.row(i, &mut gathered));
                     let changes = changes.map(|(&place, &value)| (place.into() as usize, value));
                     // SAFETY: each line belongs to one range, and holds the elements of `x`.

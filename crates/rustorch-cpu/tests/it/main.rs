@@ -17,6 +17,7 @@ mod channel_norm;
 mod channel_norm_backward;
 mod conv;
 mod cross_entropy;
+mod divided;
 mod dropout;
 #[cfg(feature = "fft")]
 mod fft;

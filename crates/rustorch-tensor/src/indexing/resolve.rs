@@ -284,14 +284,19 @@ impl Resolved {
         let mut stride = 1i64;
         for indexed in self.indices.iter().rev() {
             let len = self.len(indexed);
-            let index = from_start(indexed)?;
-            if let Some(dim) = indexed.unchecked {
-                // One element, seen so many times, is enough to find what is out of range.
-                let probe = Tensor::zeros([1], DType::U8)?.broadcast_to([len].as_slice());
-                probe?
-                    .index_select(0, &index.flatten(0, -1)?)
-                    .map_err(|error| named(self.op, error, dim, len))?;
-            }
+            let given = indexed.index.to_index(self.op)?.to_dtype(DType::I64)?;
+            let index = match indexed.unchecked {
+                Some(dim) if !given.are_known_within(len)? => {
+                    let index = from_start(indexed)?;
+                    // One element, seen so many times, is enough to find what is out of range.
+                    let probe = Tensor::zeros([1], DType::U8)?.broadcast_to([len].as_slice());
+                    probe?
+                        .index_select(0, &index.flatten(0, -1)?)
+                        .map_err(|error| named(self.op, error, dim, len))?;
+                    index
+                }
+                _ => given,
+            };
             let part = if stride == 1 { index } else { index.mul(stride)? };
             sum = Some(match sum {
                 Some(sum) => sum.add(&part)?,

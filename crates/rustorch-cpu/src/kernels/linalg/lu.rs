@@ -166,31 +166,47 @@ impl<T: Number> Task for Panel<'_, T> {
 
     #[inline(always)]
     fn run<L: Level>(self, _level: L) {
+        let mut found = largest(self.rows, 0);
         for (j, chosen) in self.pivots.iter_mut().enumerate() {
-            let (mut best, mut largest) = (j, self.rows[j][j].size());
-            for (i, row) in self.rows.iter().enumerate().skip(j + 1) {
-                let size = row[j].size();
-                if size > largest {
-                    (best, largest) = (i, size);
-                }
-            }
+            let best = found;
             *chosen = best;
             self.rows.swap(j, best);
             let pivot = self.rows[j][j];
             if pivot == T::ZERO {
                 // The whole column is zero.
+                found = largest(self.rows, j + 1);
                 continue;
             }
             let divisor = Divisor::new(pivot);
             let mut above = self.rows[j];
             above[..=j].fill(T::ZERO);
-            for row in &mut self.rows[j + 1..] {
+            // The next pivot is looked for in the same pass.
+            let (next, mut most) = ((j + 1).min(WIDTH - 1), None);
+            for (i, row) in self.rows.iter_mut().enumerate().skip(j + 1) {
                 let factor = divisor.divide(row[j]);
                 for (value, known) in row.iter_mut().zip(above) {
                     *value = *value - factor * known;
                 }
                 row[j] = factor;
+                let size = row[next].size();
+                if most.is_none_or(|most| size > most) {
+                    (found, most) = (i, Some(size));
+                }
             }
         }
     }
+}
+
+/// The row of the largest element of column `j`, of those from row `j` on; the first of several.
+#[inline(always)]
+fn largest<T: Number, const W: usize>(rows: &[[T; W]], j: usize) -> usize {
+    let Some(first) = rows.get(j) else { return j };
+    let (mut best, mut most) = (j, first[j.min(W - 1)].size());
+    for (i, row) in rows.iter().enumerate().skip(j + 1) {
+        let size = row[j.min(W - 1)].size();
+        if size > most {
+            (best, most) = (i, size);
+        }
+    }
+    best
 }

@@ -217,6 +217,38 @@ impl Plane {
         }
     }
 
+    /// One tile of elements of 4 bytes, four by four in registers.
+    ///
+    /// # Safety
+    /// As of [`copy`](Self::copy), for [`TILE`] rows and columns.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn transpose_words(&self, from: *const f32, to: *mut f32) {
+        use std::arch::x86_64::{
+            _mm_loadu_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_storeu_ps, _mm_unpackhi_ps, _mm_unpacklo_ps,
+        };
+        for i in (0..TILE).step_by(4) {
+            for j in (0..TILE).step_by(4) {
+                // SAFETY: this function's contract. Every CPU of the target has the instructions, which copy bits.
+                unsafe {
+                    let line = |k: usize| _mm_loadu_ps(from.add((j + k) * self.from_stride + i));
+                    let [a, b, c, d] = [line(0), line(1), line(2), line(3)];
+                    let [ab, cd] = [_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d)];
+                    let [ab_high, cd_high] = [_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d)];
+                    let rows = [
+                        _mm_movelh_ps(ab, cd),
+                        _mm_movehl_ps(cd, ab),
+                        _mm_movelh_ps(ab_high, cd_high),
+                        _mm_movehl_ps(cd_high, ab_high),
+                    ];
+                    for (k, row) in rows.into_iter().enumerate() {
+                        _mm_storeu_ps(to.add((i + k) * self.to_stride + j), row);
+                    }
+                }
+            }
+        }
+    }
+
     /// The same of one type, tile by tile.
     ///
     /// # Safety
@@ -236,6 +268,11 @@ impl Plane {
                 unsafe {
                     let from = from.add(row + col * self.from_stride);
                     let to = to.add(row * self.to_stride + col);
+                    #[cfg(target_arch = "x86_64")]
+                    if height == TILE && width == TILE && size_of::<W>() == 4 && !STREAM {
+                        self.transpose_words(from.cast(), to.cast());
+                        continue;
+                    }
                     if height == TILE && width == TILE {
                         // Loops of known length, which the compiler unrolls.
                         for (j, line) in tile.iter_mut().enumerate() {

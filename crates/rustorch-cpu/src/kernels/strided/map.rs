@@ -1,6 +1,6 @@
 //! Pointwise loops over strided, broadcasting views.
 
-use super::{base, base_mut};
+use super::{base, base_mut, tiles};
 use crate::ThreadPool;
 use crate::simd::{self, Level, Task};
 use rustorch_core::{DType, Dims, Element, Fault, FusedPointwise, Layout, View, ViewMut};
@@ -263,6 +263,10 @@ impl Loop {
 }
 
 impl Operand {
+    pub(super) fn is_aliased(&self) -> bool {
+        self.aliased
+    }
+
     #[inline]
     fn at(&self, position: &Dims) -> *mut u8 {
         self.at_index(position.iter().zip(&self.strides).map(|(p, s)| p * s).sum())
@@ -317,8 +321,8 @@ pub(crate) unsafe fn copy_run(
 /// Fills a buffer with `n` times one element.
 ///
 /// # Safety
-/// `element` is valid for reading `size` bytes; `buffer` is a [`Scratch`] with room for `n` such elements.
-unsafe fn repeat(element: *const u8, buffer: *mut u8, n: usize, size: usize) {
+/// `element` is valid for reading `size` bytes; `buffer` is aligned like a [`Scratch`] and has room for `n` such elements.
+pub(super) unsafe fn repeat(element: *const u8, buffer: *mut u8, n: usize, size: usize) {
     struct Repeat<'a, W> {
         element: W,
         buffer: &'a mut [MaybeUninit<W>],
@@ -421,6 +425,9 @@ pub(crate) fn for_parts<S>(
         return Ok(());
     }
     let joint = Loop::new(out, args, in_place)?;
+    if tiles::run(pool, &joint, grain, start, f) {
+        return Ok(());
+    }
     pool.ranges(joint.numel(), grain, |range| {
         let mut state = start();
         let mut each = |_: usize, addresses: &[*mut u8], n: usize| f(&mut state, addresses, n);

@@ -23,6 +23,7 @@ mod outer;
 mod rows;
 mod scalar_rows;
 mod slices;
+mod tiles;
 mod updated;
 
 pub(crate) use blocks::Blocks;
@@ -30,7 +31,9 @@ pub(crate) use copy::copy_rows;
 pub(crate) use grid::Grid;
 pub(crate) use map::{InPlace, copy_run, fill_with, for_parts, map1, map1_at, map2, map3};
 pub(crate) use matrices::{Matrices, Matrix};
-pub(crate) use rows::{Rows, RowsMut, for_row_pairs, for_rows, for_rows2};
+pub(crate) use rows::{
+    GROUP, Rows, RowsMut, for_row_groups, for_row_pairs, for_row_parts, for_rows, for_rows2,
+};
 pub(crate) use scalar_rows::{Side, for_scalar_rows};
 pub(crate) use slices::for_slices;
 pub(crate) use updated::Updated;

@@ -1,5 +1,9 @@
 //! Lines of a view along one axis.
 
+mod divided;
+
+pub(crate) use divided::{GROUP, for_row_groups, for_row_parts};
+
 use super::copy::Plane;
 use super::{base, base_mut, map::copy_run, unreachable_memory};
 use crate::ThreadPool;
@@ -156,6 +160,25 @@ impl<'a, T: Element> Rows<'a, T> {
             scratch.set_len(len);
         }
         scratch
+    }
+
+    /// The element of which line `i` has nothing but repetitions, where the layout tells.
+    #[inline]
+    pub(crate) fn repeated(&self, i: usize) -> Option<T> {
+        if self.lines.stride != 0 || self.lines.len == 0 || self.aliased {
+            return None;
+        }
+        assert!(i < self.count(), "line outside the view");
+        // SAFETY: an element of the view.
+        Some(unsafe { self.lines.at::<T>(i).read() })
+    }
+
+    /// Line `i`, where [all are contiguous](Self::is_contiguous).
+    #[inline]
+    pub(crate) fn contiguous(&self, i: usize) -> &'a [T] {
+        assert!(self.is_contiguous() && i < self.count(), "no contiguous line of the view");
+        // SAFETY: a contiguous line of the view.
+        unsafe { std::slice::from_raw_parts(self.lines.at::<T>(i), self.lines.len) }
     }
 
     /// Whether every line is contiguous and not an output's, so that [`row`](Self::row) borrows it.

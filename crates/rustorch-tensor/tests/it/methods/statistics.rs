@@ -115,6 +115,42 @@ fn many_elements_are_counted() {
     assert_eq!(counts, [10_000.0, 10_000.0, 10_000.0, 10_000.0, 10_001.0]);
 }
 
+/// Many elements go to tables of each thread, by parts.
+#[test]
+fn counts_of_many_elements_are_those_of_a_loop() {
+    const N: usize = 600_001;
+    let number = |i: usize| ((i * 7919 + i * i % 1013) % 20_000) as f64 / 1000.0 - 5.0;
+    for bins in [7usize, 1000, 6000] {
+        let mut values: Vec<f64> = (0..N).map(number).collect();
+        (values[5], values[N - 1], values[N / 2]) = (f64::NAN, f64::INFINITY, f64::NEG_INFINITY);
+        let mut want = vec![0.0f64; bins];
+        for &x in values.iter().filter(|x| (-4.0..=4.0).contains(*x)) {
+            want[(((x + 4.0) * bins as f64 / 8.0) as usize).min(bins - 1)] += 1.0;
+        }
+        let x = Tensor::from_vec(values, [N]).unwrap();
+        assert_eq!(x.histc(bins, -4.0, 4.0).unwrap().to_vec::<f64>().unwrap(), want);
+        // Where the elements lie apart, too.
+        let pairs = Tensor::stack(&[&x, &x.neg().unwrap()], 1).unwrap();
+        let column = pairs.select(1, 0).unwrap();
+        assert_eq!(column.histc(bins, -4.0, 4.0).unwrap().to_vec::<f64>().unwrap(), want);
+        let mut integers: Vec<i64> = (0..N).map(|i| (i * i % bins) as i64).collect();
+        let mut want = vec![0i64; bins];
+        integers.iter().for_each(|&i| want[i as usize] += 1);
+        let x = Tensor::new(&integers[..]).unwrap();
+        assert_eq!(x.bincount(None, bins).unwrap().to_vec::<i64>().unwrap(), want);
+        let halves = Tensor::full([N], 0.5, DType::F64).unwrap();
+        let want: Vec<f64> = want.iter().map(|&count| count as f64 * 0.5).collect();
+        assert_eq!(x.bincount(Some(&halves), bins).unwrap().to_vec::<f64>().unwrap(), want);
+        (integers[N - 1], integers[3]) = (-2, -1);
+        let x = Tensor::new(&integers[..]).unwrap();
+        for weights in [None, Some(&halves)] {
+            assert_eq!(message(x.bincount(weights, 0)), "bincount: cannot count -2, which is negative");
+        }
+    }
+    let far = Tensor::new([-3i64, i64::MAX - 1]).unwrap();
+    assert_eq!(message(far.bincount(None, 0)), "bincount: cannot count -3, which is negative");
+}
+
 #[test]
 fn nan_is_the_largest_of_a_sequence() {
     let sorted = Tensor::new([1.0f32, 2.0, f32::NAN, f32::NAN]).unwrap();
