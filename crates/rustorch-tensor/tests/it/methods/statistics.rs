@@ -136,13 +136,13 @@ fn counts_of_many_elements_are_those_of_a_loop() {
         let mut integers: Vec<i64> = (0..N).map(|i| (i * i % bins) as i64).collect();
         let mut want = vec![0i64; bins];
         integers.iter().for_each(|&i| want[i as usize] += 1);
-        let x = Tensor::new(&integers[..]).unwrap();
+        let x = Tensor::from_vec(integers.clone(), [N]).unwrap();
         assert_eq!(x.bincount(None, bins).unwrap().to_vec::<i64>().unwrap(), want);
         let halves = Tensor::full([N], 0.5, DType::F64).unwrap();
         let want: Vec<f64> = want.iter().map(|&count| count as f64 * 0.5).collect();
         assert_eq!(x.bincount(Some(&halves), bins).unwrap().to_vec::<f64>().unwrap(), want);
         (integers[N - 1], integers[3]) = (-2, -1);
-        let x = Tensor::new(&integers[..]).unwrap();
+        let x = Tensor::from_vec(integers.clone(), [N]).unwrap();
         for weights in [None, Some(&halves)] {
             assert_eq!(message(x.bincount(weights, 0)), "bincount: cannot count -2, which is negative");
         }
