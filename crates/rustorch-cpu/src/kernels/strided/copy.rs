@@ -220,19 +220,22 @@ impl Plane {
     /// One tile of elements of 4 bytes, four by four in registers.
     ///
     /// # Safety
-    /// As of [`copy`](Self::copy), for [`TILE`] rows and columns.
+    /// As of [`copy`](Self::copy), or [`copy_streamed`](Self::copy_streamed), for [`TILE`] rows and columns.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    unsafe fn transpose_words(&self, from: *const f32, to: *mut f32) {
+    unsafe fn transpose_words<const STREAM: bool>(&self, from: *const f32, to: *mut f32) {
         use std::arch::x86_64::{
-            _mm_loadu_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_storeu_ps, _mm_unpackhi_ps, _mm_unpacklo_ps,
+            _mm_loadu_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_setzero_ps, _mm_storeu_ps, _mm_stream_ps,
+            _mm_unpackhi_ps, _mm_unpacklo_ps,
         };
         for i in (0..TILE).step_by(4) {
-            for j in (0..TILE).step_by(4) {
-                // SAFETY: this function's contract. Every CPU of the target has the instructions, which copy bits.
-                unsafe {
-                    let line = |k: usize| _mm_loadu_ps(from.add((j + k) * self.from_stride + i));
-                    let [a, b, c, d] = [line(0), line(1), line(2), line(3)];
+            // SAFETY: this function's contract. Every CPU of the target has the instructions, which copy bits.
+            unsafe {
+                let at = |k: usize, j: usize| to.add((i + k) * self.to_stride + j);
+                let mut lines = [[_mm_setzero_ps(); TILE / 4]; 4];
+                for j in (0..TILE).step_by(4) {
+                    let column = |k: usize| _mm_loadu_ps(from.add((j + k) * self.from_stride + i));
+                    let [a, b, c, d] = [column(0), column(1), column(2), column(3)];
                     let [ab, cd] = [_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d)];
                     let [ab_high, cd_high] = [_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d)];
                     let rows = [
@@ -242,7 +245,15 @@ impl Plane {
                         _mm_movehl_ps(cd_high, ab_high),
                     ];
                     for (k, row) in rows.into_iter().enumerate() {
-                        _mm_storeu_ps(to.add((i + k) * self.to_stride + j), row);
+                        if STREAM { lines[k][j / 4] = row } else { _mm_storeu_ps(at(k, j), row) }
+                    }
+                }
+                if STREAM {
+                    // Whole lines, one after the other: parts of several would be written to memory one by one.
+                    for (k, line) in lines.into_iter().enumerate() {
+                        for (j, part) in line.into_iter().enumerate() {
+                            _mm_stream_ps(at(k, 4 * j), part);
+                        }
                     }
                 }
             }
@@ -269,8 +280,8 @@ impl Plane {
                     let from = from.add(row + col * self.from_stride);
                     let to = to.add(row * self.to_stride + col);
                     #[cfg(target_arch = "x86_64")]
-                    if height == TILE && width == TILE && size_of::<W>() == 4 && !STREAM {
-                        self.transpose_words(from.cast(), to.cast());
+                    if height == TILE && width == TILE && size_of::<W>() == 4 {
+                        self.transpose_words::<STREAM>(from.cast(), to.cast());
                         continue;
                     }
                     if height == TILE && width == TILE {
@@ -281,7 +292,11 @@ impl Plane {
                         }
                         let mut to = to;
                         for i in 0..TILE {
-                            let line = Aligned(tile.each_ref().map(|line| line[i]));
+                            // A loop, since a closure of `map` is not always inlined.
+                            let mut line = Aligned([const { MaybeUninit::uninit() }; TILE]);
+                            for (place, column) in line.0.iter_mut().zip(&tile) {
+                                *place = column[i];
+                            }
                             if STREAM {
                                 stream(&line, to);
                             } else {
