@@ -1,9 +1,9 @@
 //! A fused op gives, to the last bit, what its steps give one after another.
 
-use crate::testing::{Tensor, run};
+use crate::testing::{Tensor, bits, run};
 use rustorch_core::{
-    BinaryOp, C128, Cast, Clamp, CompareOp, DType, Device, Element, Error, Fault, FusedPointwise, FusedValue,
-    GluOp, Layout, Op, Philox, Scalar, Shape, TensorMeta, UnaryOp, Where, bf16, f16,
+    BinaryOp, C128, Cast, Clamp, CompareOp, DType, Device, Error, Fault, FusedPointwise, FusedValue, GluOp,
+    Layout, Op, Philox, Scalar, Shape, TensorMeta, UnaryOp, Where, bf16, f16,
 };
 
 /// Numbers below `n`.
@@ -163,22 +163,6 @@ fn separately(fused: &FusedPointwise, inputs: &[Tensor]) -> Result<Tensor, Fault
         results.push(result);
     }
     Ok(results.pop().unwrap())
-}
-
-/// The bytes of the elements, where every NaN is the same: which of two that are added stays is not defined.
-fn bits(x: &Tensor) -> Vec<u8> {
-    fn same<T: Element>(x: &Tensor, is_nan: impl Fn(&T) -> bool, nan: T) -> Vec<u8> {
-        let values =
-            x.values::<T>().into_iter().map(|x| if is_nan(&x) { nan } else { x }).collect::<Vec<T>>();
-        Tensor::new(x.layout.dims(), &values).bytes()
-    }
-    match x.dtype() {
-        DType::F16 => same::<f16>(x, |x| x.is_nan(), f16::NAN),
-        DType::BF16 => same::<bf16>(x, |x| x.is_nan(), bf16::NAN),
-        DType::F32 => same::<f32>(x, |x| x.is_nan(), f32::NAN),
-        DType::F64 => same::<f64>(x, |x| x.is_nan(), f64::NAN),
-        _ => x.bytes(),
-    }
 }
 
 #[test]

@@ -55,12 +55,15 @@ fn unrounded_activations_differ_from_rounded_ones() {
     }
 }
 
-/// The sums of a row and a column of 16 bits: on x86-64 in sixteen lanes that are added as a tree, elsewhere in one chain.
+/// The sums of a row and a column of 16 bits: on x86-64 in sixteen lanes that are added as a tree, elsewhere in one chain. Portable code
+/// rounds products, too, where the target has no instruction that does not.
 fn sum_in_order(x: &[f32], w: &[f32]) -> f32 {
     let count = if cfg!(target_arch = "x86_64") && Isa::detect() >= Isa::Avx2 { 16 } else { 1 };
+    let rounds_products = Isa::detect() == Isa::Portable && !crate::fused::INSTRUCTION;
     let mut lanes = [0.0f32; 16];
     for (p, (&x, &w)) in x.iter().zip(w).enumerate() {
-        lanes[p % count] = x.mul_add(w, lanes[p % count]);
+        let sum = &mut lanes[p % count];
+        *sum = if rounds_products { x * w + *sum } else { x.mul_add(w, *sum) };
     }
     for half in [8, 4, 2, 1].into_iter().filter(|half| half * 2 <= count) {
         (0..half).for_each(|i| lanes[i] += lanes[i + half]);
