@@ -1,6 +1,6 @@
 //! Matmuls of dense operands.
 
-use super::{Random, Tensor, bits, invariant, matmul, run};
+use super::{Random, Tensor, bits, invariant, matmul, multiply_add, run};
 use rustorch_core::{C64, C128, Element, IntMm, MatMul, Op, UnaryOp, bf16, f16};
 
 /// Sizes `m`, `n`, `k` about the edges of tiles.
@@ -92,7 +92,7 @@ fn few_long_sums_are_those_of_chunks_in_order() {
         let (a, b) = (random.floats(m * k), random.floats(k * n));
         let bias = random.floats(n);
         let chunk = |i: usize, j: usize, from: usize| {
-            (from..k.min(from + 1024)).fold(0.0f32, |sum, p| a[i * k + p].mul_add(b[p * n + j], sum))
+            (from..k.min(from + 1024)).fold(0.0f32, |sum, p| multiply_add(a[i * k + p], b[p * n + j], sum))
         };
         let sum =
             |i: usize, j: usize| (0..k).step_by(1024).map(|p| chunk(i, j, p)).reduce(|x, y| x + y).unwrap();
@@ -306,7 +306,7 @@ fn bf16_of_any_layout_adds_every_pair_of_values() {
     let random = &mut Random::new(23);
     let mut values =
         |len: usize| random.floats(len).iter().map(|x| bf16::from_f32((2.0 * x).round())).collect();
-    for (m, n, k) in [(61, 77, 64), (25, 32, 63), (40, 96, 2), (30, 50, 31)] {
+    for (m, n, k) in [(61, 77, 64), (25, 32, 63), (40, 96, 2), (30, 50, 31), (61, 77, 701)] {
         let (a, b): (Vec<bf16>, Vec<bf16>) = (values(m * k), values(k * n));
         let at =
             |i: usize, j: usize| (0..k).map(|p| a[i * k + p].to_f32() * b[p * n + j].to_f32()).sum::<f32>();
@@ -332,7 +332,16 @@ fn bf16_of_any_layout_adds_every_pair_of_values() {
 #[test]
 fn bytes_of_any_layout_give_every_sum() {
     let random = &mut Random::new(24);
-    for size in [(61, 77, 64), (25, 32, 63), (40, 96, 4), (30, 50, 33), (24, 64, 300), (1, 1, 1), (5, 3, 2)] {
+    for size in [
+        (61, 77, 64),
+        (25, 32, 63),
+        (40, 96, 4),
+        (30, 50, 33),
+        (24, 64, 300),
+        (61, 77, 1101),
+        (1, 1, 1),
+        (5, 3, 2),
+    ] {
         let (m, n, k) = size;
         let mut values = |len: usize| -> Vec<i8> { (0..len).map(|_| random.bits() as i8).collect() };
         let (mut a, mut b) = (values(m * k), values(k * n));

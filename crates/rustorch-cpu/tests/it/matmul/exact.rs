@@ -1,7 +1,7 @@
 //! Matmuls with weights whose activations are not rounded.
 
 use super::weight::{activations, random_blocks, weight};
-use super::{Random, Tensor, bits, invariant, matmul, run};
+use super::{Random, Tensor, bits, invariant, matmul, multiply_add, run};
 use rustorch_core::{DType, Element, MatMul, MulMatId, Numerics, Op, QuantType, bf16, f16};
 use rustorch_cpu::Isa;
 use rustorch_quant::dequantize;
@@ -55,15 +55,12 @@ fn unrounded_activations_differ_from_rounded_ones() {
     }
 }
 
-/// The sums of a row and a column of 16 bits: on x86-64 in sixteen lanes that are added as a tree, elsewhere in one chain. Portable code
-/// rounds products, too, where the target has no instruction that does not.
+/// The sums of a row and a column of 16 bits: on x86-64 in sixteen lanes that are added as a tree, elsewhere in one chain.
 fn sum_in_order(x: &[f32], w: &[f32]) -> f32 {
     let count = if cfg!(target_arch = "x86_64") && Isa::detect() >= Isa::Avx2 { 16 } else { 1 };
-    let rounds_products = Isa::detect() == Isa::Portable && !crate::fused::INSTRUCTION;
     let mut lanes = [0.0f32; 16];
     for (p, (&x, &w)) in x.iter().zip(w).enumerate() {
-        let sum = &mut lanes[p % count];
-        *sum = if rounds_products { x * w + *sum } else { x.mul_add(w, *sum) };
+        lanes[p % count] = multiply_add(x, w, lanes[p % count]);
     }
     for half in [8, 4, 2, 1].into_iter().filter(|half| half * 2 <= count) {
         (0..half).for_each(|i| lanes[i] += lanes[i + half]);

@@ -7,6 +7,7 @@ pub(crate) mod weight;
 
 use crate::testing::cpu;
 use rustorch_core::{Buffer, DType, Layout, MatMul, Numerics, Op, Shape, TensorMeta, View, ViewMut};
+use rustorch_cpu::Isa;
 
 /// Numbers from a seed.
 pub(crate) struct Random(u64);
@@ -31,6 +32,12 @@ impl Random {
     pub(crate) fn floats(&mut self, n: usize) -> Vec<f32> {
         (0..n).map(|_| self.float()).collect()
     }
+}
+
+/// `x · w + sum` as kernels compute it: portable code rounds the product, too, where the target has no instruction that does not.
+fn multiply_add(x: f32, w: f32, sum: f32) -> f32 {
+    let is_fused = Isa::detect() != Isa::Portable || crate::fused::INSTRUCTION;
+    if is_fused { x.mul_add(w, sum) } else { x * w + sum }
 }
 
 /// Bytes with a dtype and a layout.
