@@ -82,7 +82,7 @@ pub(in super::super) trait Matrix: Group {
     /// The tile of [`ROWS`] rows. Sums begin with zero, as [`Group::begin`] says by default.
     const TILE: Tile<Amx<Self>>;
     /// That whose sums begin with those that are where it writes them.
-    const ADD: Tile<Amx<Self>>;
+    const ACCUMULATING: Tile<Amx<Self>>;
 }
 
 /// A tile, of the instruction that multiplies and those that make the first sums.
@@ -135,7 +135,7 @@ macro_rules! matrix {
         impl $(<$($of: $bound),*>)? Matrix for $group {
             const TILE: Tile<Amx<Self>> =
                 tile!($instruction, "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3");
-            const ADD: Tile<Amx<Self>> = tile!(
+            const ACCUMULATING: Tile<Amx<Self>> = tile!(
                 $instruction,
                 "tileloadd tmm0, [{to} + {pitch}*1]",
                 "tileloadd tmm1, [{to} + {pitch}*1 + 64]",
@@ -157,7 +157,7 @@ impl<G: Matrix> Group for Amx<G> {
     const LEN: usize = G::LEN;
     const IS_PLAIN: bool = G::IS_PLAIN;
     const TILES: &'static [(usize, Tile<Self>)] = &[(ROWS, G::TILE)];
-    const MORE: Option<Tile<Self>> = Some(G::ADD);
+    const ACCUMULATE: Option<Tile<Self>> = Some(G::ACCUMULATING);
     const DEPTH: usize = WORDS;
 
     #[inline(always)]

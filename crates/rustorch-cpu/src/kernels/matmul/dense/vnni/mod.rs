@@ -41,7 +41,7 @@ const COLUMNS: usize = 32;
 const HEIGHT: usize = 12;
 /// Words of a packed block of the right operand: half of the second-level cache of a server's core.
 const BLOCK: usize = 1 << 18;
-/// Words of a stack's rows that are multiplied with all columns at a time, by [`Group::MORE`]: those of 32 rows are a third of a first-level cache.
+/// Words of a stack's rows that are multiplied with all columns at a time, by [`Group::ACCUMULATE`]: those of 32 rows are a third of a first-level cache.
 const PART: usize = 128;
 /// Steps of [`Group::DEPTH`] words of a row that are packed one after the other.
 const STEPS: usize = 4;
@@ -65,7 +65,7 @@ pub(super) trait Group: Sized + 'static {
     const TILES: &'static [(usize, Tile<Self>)];
     /// The tallest tile, with sums that begin with those that are where it writes them, if words are to be multiplied by parts: where a tile reads
     /// them faster than the second-level cache gives them.
-    const MORE: Option<Tile<Self>> = None;
+    const ACCUMULATE: Option<Tile<Self>> = None;
     /// The words of each row that are packed together: their number is a multiple, and behind those of values come zeros.
     const DEPTH: usize = 1;
 
@@ -221,7 +221,7 @@ unsafe fn multiply<G: Group>(
 ) {
     let (words, tallest) = (words_of::<G>(left.k), tallest::<G>());
     let panel_len = (1 + words) * COLUMNS;
-    let parts = if G::MORE.is_some() { words.div_ceil(PART) } else { 1 };
+    let parts = if G::ACCUMULATE.is_some() { words.div_ceil(PART) } else { 1 };
     let part = words.div_ceil(parts).next_multiple_of(G::DEPTH);
     // Sums of a panel; those of the next are in their place, unless parts are added to them.
     let sums_len = tallest * COLUMNS;
@@ -241,7 +241,7 @@ unsafe fn multiply<G: Group>(
                 let sums = stack.add(len).cast::<G::Sum>();
                 left.pack_rows(first, height, tall, stack);
                 for begin in (0..words).step_by(part) {
-                    let tile = if begin == 0 { tile } else { G::MORE.unwrap_or(tile) };
+                    let tile = if begin == 0 { tile } else { G::ACCUMULATE.unwrap_or(tile) };
                     let n = part.min(words - begin);
                     let rows = Words { first: stack.add(begin * tall), row: G::DEPTH, step: G::DEPTH * tall };
                     for (panel, j) in columns.clone().step_by(COLUMNS).enumerate() {
