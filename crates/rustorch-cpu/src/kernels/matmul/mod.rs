@@ -7,6 +7,8 @@
 
 #![allow(clippy::needless_range_loop, reason = "tiles of registers are indexed by row and column")]
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod dense;
 mod gemm_args;
 mod mul_mat_id;

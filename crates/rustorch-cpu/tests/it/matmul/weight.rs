@@ -129,14 +129,15 @@ fn a_row_alone_gives_the_same_bits_as_among_others_on_any_number_of_threads() {
     {
         let matmul = matmul_with(numerics);
         let k = sizes(quant)[1];
-        let (n, m) = (50, 41);
+        // More than four panels of sixteen, and a part of one.
+        let (n, m) = (50, 70);
         let b = weight(quant, &[n, k], &random_blocks(quant, n * k, random)).transposed();
         let x = activations(m * k, random);
         let alone: Vec<u32> = x
             .chunks(k)
             .flat_map(|row| bits(&run(1, &matmul, &[&Tensor::of(&[1, k], row), &b]).values()))
             .collect();
-        for rows in [2, 5, 6, 17, m] {
+        for rows in [2, 5, 6, 17, 41, m] {
             for threads in [1, 2, 3] {
                 let a = Tensor::of(&[rows, k], &x[..rows * k]);
                 let got = run(threads, &matmul, &[&a, &b]).values();

@@ -16,6 +16,10 @@ pub(crate) struct Chunk {
     /// `[value / 32][value % 2][lane][value % 4 / 2]`, so that pairs are adjacent that have the same position in their
     /// pairs of activations.
     pub(crate) scaled: [[[[i16; 2]; 8]; 2]; CHUNK / 32],
+    /// For tiles of AMX: codes without the offset ([`Kind::Blocks`], in the first place), or codes times the scales of their groups, the low
+    /// bytes and the signed high bytes ([`Kind::Integer`]).
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) tiles: [[u8; CHUNK]; 2],
     /// Scales: one for each 32 values ([`Kind::Blocks`], [`Kind::LaneBlocks`]) or 16 ([`Kind::Groups`]).
     pub(crate) scale: [f32; 16],
     /// Minima, for each 32 values ([`Kind::Blocks`], [`Kind::LaneBlocks`]).
@@ -40,6 +44,8 @@ impl Chunk {
     pub(crate) const ZERO: Chunk = Chunk {
         codes: [0; CHUNK],
         scaled: [[[[0; 2]; 8]; 2]; CHUNK / 32],
+        #[cfg(target_arch = "x86_64")]
+        tiles: [[0; CHUNK]; 2],
         scale: [0.0; 16],
         min: [0.0; 8],
         int_scale: [0; 16],

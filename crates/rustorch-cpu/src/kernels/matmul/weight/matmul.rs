@@ -2,7 +2,7 @@
 
 use super::activation::{Activations, LANES, PanelChunk, Panels, Row};
 use super::chunk::{CHUNK, Chunk};
-use super::{Acc, Kernels, Matrix, PanelsFn, ROWS, RowIds};
+use super::{Acc, Kernels, MOST_PANELS, MOST_UNPACKED, Matrix, PanelsFn, ROWS, RowIds};
 use crate::ThreadPool;
 use crate::kernels::matmul::rows::{GroupedGemm, with_bias};
 use crate::kernels::matmul::tasks::{Task, Tasks};
@@ -11,8 +11,6 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Rows of the weight that are unpacked together.
-const TILE: usize = 16;
 /// Rows of activations from which on unpacking pays.
 const MANY: usize = 6;
 
@@ -40,7 +38,8 @@ impl Product<'_> {
     fn tasks(&self, threads: usize) -> Tasks {
         let w = self.w;
         let rows = self.gemms.iter().map(|gemm| gemm.x.len());
-        Tasks::new(threads, w.n, rows, (TILE, 2 * LANES), |m| {
+        let step = self.kernels.at_once * LANES;
+        Tasks::new(threads, w.n, rows, (self.kernels.unpacked(), step), |m| {
             // Reading weights from memory, or multiplying: whichever takes longer, in nanoseconds for a row.
             (w.row_bytes as f64 / 30.0).max((m * w.k) as f64 / 100.0)
         })
@@ -166,62 +165,66 @@ unsafe fn many(
     range: Range<usize>,
 ) {
     let chunks = w.k.div_ceil(CHUNK);
+    let (tile, at_once, accs) = (kernels.unpacked(), kernels.at_once, kernels.accs);
     let mut scratch = SCRATCH.take();
-    if scratch.len() < chunks * TILE {
-        scratch.resize(chunks * TILE, Chunk::ZERO);
+    if scratch.len() < chunks * tile {
+        scratch.resize(chunks * tile, Chunk::ZERO);
     }
     let mut sums = SUMS.take();
-    // For each four columns, the sums of two panels.
+    // For each four columns, the sums of each panel.
     sums.clear();
-    sums.resize(TILE / ROWS * 2 * kernels.accs, Acc::default());
-    let steps = (range.len().div_ceil(2) * chunks).max(1);
-    for j in columns.clone().step_by(TILE) {
-        let n = TILE.min(columns.end - j);
+    sums.resize(tile / ROWS * at_once * accs, Acc::default());
+    let steps = (range.len().div_ceil(at_once) * chunks).max(1);
+    // SAFETY: this function's contract; what leaves follows.
+    unsafe { (kernels.enter)() };
+    for j in columns.clone().step_by(tile) {
+        let n = tile.min(columns.end - j);
         for r in 0..n {
-            // SAFETY: this function's contract; chunk `c` of row `r` is `scratch[c * TILE + r]`.
+            // SAFETY: this function's contract; chunk `c` of row `r` is `scratch[c * tile + r]`.
             unsafe {
-                (kernels.unpack)(gemm.w.add((j + r) * w.row_bytes), w.k, scratch.as_mut_ptr().add(r), TILE)
+                (kernels.unpack)(gemm.w.add((j + r) * w.row_bytes), w.k, scratch.as_mut_ptr().add(r), tile)
             };
         }
         // The next tile's blocks are asked for meanwhile.
         let mut next = gemm.w.wrapping_add((j + n) * w.row_bytes);
-        let ahead = (TILE.min(columns.end - j - n) * w.row_bytes).div_ceil(steps);
-        for p in range.clone().step_by(2) {
-            let pair = 2.min(range.end - p);
+        let ahead = (tile.min(columns.end - j - n) * w.row_bytes).div_ceil(steps);
+        for p in range.clone().step_by(at_once) {
+            let count = at_once.min(range.end - p);
             for c in 0..chunks {
                 simd::prefetch_bytes(next, ahead);
                 next = next.wrapping_add(ahead);
                 let n32 = (w.k - c * CHUNK).min(CHUNK) / 32;
-                let x =
-                    [&panels[p * chunks + c], &panels[(p + pair - 1) * chunks + c]].map(std::ptr::from_ref);
-                for (quad, sums) in sums.chunks_exact_mut(2 * kernels.accs).take(n.div_ceil(ROWS)).enumerate()
-                {
+                let mut x = [std::ptr::null(); MOST_PANELS];
+                for (i, x) in x[..count].iter_mut().enumerate() {
+                    *x = &raw const panels[(p + i) * chunks + c];
+                }
+                let rows = ROWS * kernels.quads;
+                let sums = sums.chunks_exact_mut(at_once * accs * kernels.quads);
+                for (at, sums) in sums.take(n.div_ceil(rows)).enumerate() {
                     // SAFETY: this function's contract. Rows past the end hold old chunks; their sums are dropped.
                     unsafe {
-                        let w = scratch.as_ptr().add(c * TILE + quad * ROWS);
-                        kernel(w, &x[..pair], n32, sums.as_mut_ptr());
+                        let w = scratch.as_ptr().add(c * tile + at * rows);
+                        kernel(w, &x[..count], n32, sums.as_mut_ptr());
                     }
                 }
             }
-            let mut results: [[Acc; 2]; TILE / ROWS] = [[[[0.0; LANES]; ROWS]; 2]; TILE / ROWS];
-            for (results, sums) in
-                results.as_flattened_mut().iter_mut().zip(sums.chunks_exact_mut(kernels.accs))
-            {
-                // SAFETY: this function's contract.
-                unsafe { (kernels.finish)(sums, results) };
-            }
-            for half in 0..pair {
-                let mut rows = [[0.0; TILE]; LANES];
-                for (quad, results) in results.iter().enumerate() {
-                    transpose(&results[half], quad, &mut rows);
+            for i in 0..count {
+                let mut rows = [[0.0; MOST_UNPACKED]; LANES];
+                for (quad, sums) in sums.chunks_exact_mut(at_once * accs).enumerate() {
+                    let mut results = Acc::default();
+                    // SAFETY: this function's contract.
+                    unsafe { (kernels.finish)(&mut sums[i * accs..][..accs], &mut results) };
+                    transpose(&results, quad, &mut rows);
                 }
-                for (i, row) in ((p + half) * LANES..gemm.x.len()).zip(&rows) {
+                for (i, row) in ((p + i) * LANES..gemm.x.len()).zip(&rows) {
                     // SAFETY: this function's contract.
                     unsafe { gemm.out.store(i, j, &row[..n], with_bias) };
                 }
             }
         }
     }
+    // SAFETY: as above.
+    unsafe { (kernels.leave)() };
     SCRATCH.set(scratch);
     SUMS.set(sums);
 }
@@ -230,10 +233,10 @@ unsafe fn many(
 /// just written to waits until they are there.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn transpose(results: &Acc, quad: usize, rows: &mut [[f32; TILE]; LANES]) {
+fn transpose(results: &Acc, quad: usize, rows: &mut [[f32; MOST_UNPACKED]; LANES]) {
     use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
     for (lanes, rows) in rows.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        // SAFETY: every such CPU has SSE; a quad begins at one of the columns 0, 4, 8 and 12 of 16, as four lanes do.
+        // SAFETY: every such CPU has SSE; a quad and four lanes are as many floats as a register has.
         unsafe {
             let [mut a, mut b, mut c, mut d] =
                 results.each_ref().map(|r| _mm_loadu_ps(r.as_ptr().add(4 * lanes)));
@@ -248,7 +251,7 @@ fn transpose(results: &Acc, quad: usize, rows: &mut [[f32; TILE]; LANES]) {
 /// Writes the results of four rows of the weight to their columns.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn transpose(results: &Acc, quad: usize, rows: &mut [[f32; TILE]; LANES]) {
+fn transpose(results: &Acc, quad: usize, rows: &mut [[f32; MOST_UNPACKED]; LANES]) {
     for (lane, row) in rows.iter_mut().enumerate() {
         row.as_chunks_mut::<ROWS>().0[quad] = std::array::from_fn(|r| results[r][lane]);
     }

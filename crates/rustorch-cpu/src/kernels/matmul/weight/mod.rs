@@ -4,7 +4,7 @@
 //! as integers. There are two ways through the weights, with the same result bit for bit:
 //! - few rows of activations: [`row`](x86) kernels read blocks in place, four rows of the weight at a time;
 //! - many: sixteen rows of the weight are unpacked to bytes and multiplied with panels of sixteen interleaved rows of
-//!   activations, one vector lane for each.
+//!   activations, one vector lane for each; by AMX, 32 rows.
 //!
 //! An output element is made of chains of fused multiply-adds over the blocks of its row, starting from zero, in order.
 //! Nothing else in its environment changes it. The chains are those of ggml on x86-64, so that results equal its results
@@ -100,6 +100,11 @@ impl RowIds<'_> {
 /// Rows of the weight that kernels take at a time.
 const ROWS: usize = 4;
 
+/// Rows of the weight that kernels unpack together, at most.
+const MOST_UNPACKED: usize = 32;
+/// Panels that kernels take at a time, at most.
+const MOST_PANELS: usize = 4;
+
 /// Sums in the making: four rows of the weight times a panel.
 type Acc = [[f32; LANES]; ROWS];
 
@@ -131,8 +136,16 @@ pub(crate) struct Kernels {
     rows: RowsFn,
     /// A row of the weight as chunks; see [`portable::unpack_row`].
     unpack: UnpackFn,
-    /// Chunks of four rows times panels; see [`portable::panels`]. Without it, `rows` serve for any number of rows.
+    /// Chunks of `quads` times four rows times up to `at_once` panels; see [`portable::panels`]. Without it, `rows` serve for any number of rows.
     panels: Option<PanelsFn>,
+    /// See `panels`.
+    quads: usize,
+    /// See `panels`; at most [`MOST_PANELS`].
+    at_once: usize,
+    /// Prepares this thread for `panels`; the CPU has the instruction set of the kernels.
+    enter: unsafe fn(),
+    /// What [`enter`](Self::enter) needs in the end.
+    leave: unsafe fn(),
     /// [`Acc`]s that a panel takes.
     accs: usize,
     /// Makes results of them and leaves zeros; the CPU has the instruction set of the kernels.
@@ -156,6 +169,10 @@ impl Kernels {
             rows: portable::rows::<W>,
             unpack: portable::unpack_row::<W>,
             panels: if const { lanes::is::<W>() } { None } else { Some(portable::panels::<W>) },
+            quads: 1,
+            at_once: 2,
+            enter: || {},
+            leave: || {},
             accs: accs::<W>(),
             finish: match W::KIND {
                 Kind::LaneBlocks | Kind::Lanes => lanes::finish_panel::<W>,
@@ -165,6 +182,11 @@ impl Kernels {
                 }
             },
         }
+    }
+
+    /// Rows of the weight that are unpacked together; at most [`MOST_UNPACKED`].
+    fn unpacked(&self) -> usize {
+        16.max(ROWS * self.quads)
     }
 
     /// What activations are rounded to.

@@ -1,15 +1,11 @@
-//! Groups that AMX multiplies: tiles of sixteen rows and sixteen columns, in registers of their own (Intel's servers since 2023).
-//!
-//! Intel: *Architecture Instruction Set Extensions Programming Reference*, chapter on AMX. Its intrinsics are not stable in Rust, so that loops are
-//! assembler.
+//! Groups that AMX multiplies ([`amx`]).
 
 use super::x86::is_large;
 use super::{Bf16Pairs, COLUMNS, Group, I8Quads, Tile};
-use crate::Isa;
+use crate::kernels::matmul::amx::{self, Config};
 use crate::kernels::matmul::gemm_args::GemmArgs;
 use std::arch::asm;
 use std::marker::PhantomData;
-use std::sync::OnceLock;
 
 /// The group `G` by AMX. Pairs of `bf16` are added to the `f32` sum by one instruction that takes subnormal numbers for zeros, as by AVX-512.
 pub(in super::super) struct Amx<G>(PhantomData<G>);
@@ -17,8 +13,7 @@ pub(in super::super) struct Amx<G>(PhantomData<G>);
 impl<G: Matrix> Amx<G> {
     /// Whether the CPU has the instructions, and the system lets programs use them.
     pub(in super::super) fn exists() -> bool {
-        static EXISTS: OnceLock<bool> = OnceLock::new();
-        *EXISTS.get_or_init(|| Isa::is_unlimited() && has_amx() && is_permitted())
+        amx::exists()
     }
 
     /// Whether it has, and a matmul is large enough for them.
@@ -27,49 +22,8 @@ impl<G: Matrix> Amx<G> {
     }
 }
 
-/// The features `amx-bf16`, `amx-tile` and `amx-int8`.
-#[allow(unused_unsafe, reason = "newer versions of Rust call the function safe")]
-fn has_amx() -> bool {
-    const ALL: u32 = 1 << 22 | 1 << 24 | 1 << 25;
-    // SAFETY: every CPU of this architecture has the instruction, and those with AVX-512 have this leaf.
-    !cfg!(miri) && unsafe { std::arch::x86_64::__cpuid_count(7, 0) }.edx & ALL == ALL
-}
-
-/// Asks Linux for tiles, which it keeps for a process's threads from then on.
-#[cfg(target_os = "linux")]
-fn is_permitted() -> bool {
-    const ARCH_REQ_XCOMP_PERM: libc::c_ulong = 0x1023;
-    const TILE_DATA: libc::c_ulong = 18;
-    // SAFETY: the call takes two numbers, and allows this process to use registers.
-    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0 }
-}
-
-/// Other systems are not asked.
-#[cfg(not(target_os = "linux"))]
-fn is_permitted() -> bool {
-    false
-}
-
-/// How registers are divided: palette 1, in which each has sixteen rows of 64 bytes.
-#[repr(C, align(64))]
-struct Config {
-    palette: u8,
-    start_row: u8,
-    reserved: [u8; 14],
-    row_bytes: [u16; 16],
-    rows: [u8; 16],
-}
-
-static CONFIG: Config = {
-    let (mut row_bytes, mut rows) = ([0; 16], [0; 16]);
-    let mut register = 0;
-    while register < 8 {
-        row_bytes[register] = 64;
-        rows[register] = 16;
-        register += 1;
-    }
-    Config { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows }
-};
+/// All registers are full.
+static CONFIG: Config = Config::new(64);
 
 /// Words of a row of a register.
 const WORDS: usize = 16;
@@ -173,14 +127,14 @@ impl<G: Matrix> Group for Amx<G> {
 
     #[inline(always)]
     unsafe fn enter() {
-        // SAFETY: this function's contract; the compiler uses none of the registers.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const CONFIG, options(nostack)) };
+        // SAFETY: who has the group's instructions has AMX.
+        unsafe { CONFIG.enter() };
     }
 
     #[inline(always)]
     unsafe fn leave() {
         // SAFETY: as above.
-        unsafe { asm!("tilerelease", options(nostack)) };
+        unsafe { amx::leave() };
     }
 
     #[inline(always)]

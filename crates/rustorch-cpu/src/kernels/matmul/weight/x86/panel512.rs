@@ -27,7 +27,7 @@ pub(super) unsafe fn panels<W: Weight>(w: *const Chunk, x: &[*const PanelChunk],
 }
 
 /// A register for each row of `W` and each panel.
-type Tile<T, const C: usize> = [[T; C]; ROWS];
+pub(super) type Tile<T, const C: usize> = [[T; C]; ROWS];
 
 /// # Safety
 /// As [`panels`].
@@ -103,16 +103,7 @@ unsafe fn integer<W: Weight, const C: usize>(
 ) {
     // SAFETY: this function's contract.
     unsafe {
-        let mut mins: Tile<__m512i, C> = [[_mm512_setzero_si512(); C]; ROWS];
-        for pair in 0..CHUNK / W::GROUP / 2 {
-            for c in 0..C {
-                let sums = _mm512_load_si512((*x[c]).sums[pair].as_ptr().cast());
-                for r in 0..ROWS {
-                    let both = (*w.add(r)).int_min.as_ptr().cast::<i32>().add(pair).read();
-                    mins[r][c] = _mm512_dpwssd_epi32(mins[r][c], _mm512_set1_epi32(both), sums);
-                }
-            }
-        }
+        let mins = group_sums::<W, C>(w, x);
         // Without minima this is what the offset adds, to be taken back.
         let mut total = if W::MINS { [[_mm512_setzero_si512(); C]; ROWS] } else { mins };
         for g in 0..CHUNK / W::GROUP {
@@ -133,12 +124,59 @@ unsafe fn integer<W: Weight, const C: usize>(
             for r in 0..ROWS {
                 let d = _mm512_mul_ps(_mm512_set1_ps((*w.add(r)).d), dx);
                 acc[r][c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total[r][c]), d, acc[r][c]);
-                if W::MINS {
-                    let low = (*panels.add(accs::<W>() * c + 1))[r].as_mut_ptr();
-                    let d = _mm512_mul_ps(_mm512_set1_ps((*w.add(r)).dmin), dx);
-                    let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(mins[r][c]), d, _mm512_loadu_ps(low));
-                    _mm512_storeu_ps(low, sum);
+            }
+        }
+        if W::MINS {
+            add_minima::<W, C>(mins, w, x, panels);
+        }
+    }
+}
+
+/// The integer sums of minima, or of what the offset adds.
+///
+/// # Safety
+/// As [`panels`].
+#[inline(always)]
+pub(super) unsafe fn group_sums<W: Weight, const C: usize>(
+    w: *const Chunk,
+    x: [*const PanelChunk; C],
+) -> Tile<__m512i, C> {
+    // SAFETY: this function's contract.
+    unsafe {
+        let mut mins: Tile<__m512i, C> = [[_mm512_setzero_si512(); C]; ROWS];
+        for pair in 0..CHUNK / W::GROUP / 2 {
+            for c in 0..C {
+                let sums = _mm512_load_si512((*x[c]).sums[pair].as_ptr().cast());
+                for r in 0..ROWS {
+                    let both = (*w.add(r)).int_min.as_ptr().cast::<i32>().add(pair).read();
+                    mins[r][c] = _mm512_dpwssd_epi32(mins[r][c], _mm512_set1_epi32(both), sums);
                 }
+            }
+        }
+        mins
+    }
+}
+
+/// Continues the chains of minima, in the second [`Acc`] of each panel.
+///
+/// # Safety
+/// As [`panels`].
+#[inline(always)]
+pub(super) unsafe fn add_minima<W: Weight, const C: usize>(
+    mins: Tile<__m512i, C>,
+    w: *const Chunk,
+    x: [*const PanelChunk; C],
+    acc: *mut Acc,
+) {
+    // SAFETY: this function's contract.
+    unsafe {
+        for c in 0..C {
+            let dx = _mm512_load_ps((*x[c]).d[0].as_ptr());
+            for r in 0..ROWS {
+                let low = (*acc.add(accs::<W>() * c + 1))[r].as_mut_ptr();
+                let d = _mm512_mul_ps(_mm512_set1_ps((*w.add(r)).dmin), dx);
+                let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(mins[r][c]), d, _mm512_loadu_ps(low));
+                _mm512_storeu_ps(low, sum);
             }
         }
     }
