@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Time rustorch-cli against llama.cpp's llama-bench on the same files, in turn, and print medians and ratios.
+"""Time rustorch-cli against llama.cpp's and ik_llama.cpp's llama-bench on the same files, in turn, and print medians and ratios.
 
     cargo build --release
-    benches/peers/llama_cpp.py --llama-bench PATH/llama-bench MODEL.gguf...
+    benches/peers/llama_cpp.py --llama-bench PATH/llama-bench [--ik-llama-bench PATH/llama-bench] MODEL.gguf...
 
-llama.cpp runs twice, as it is by default and with `--repack 0`; of each test the faster counts. Machines drift: each round runs all programs,
-one right after the other, and the ratio is taken round by round. Speed does not depend on the values of the weights, so random ones serve.
+Each peer runs as it is by default and with its other choice of repacking (`--repack 0`, `-rtr 1`); of each test the fastest counts, also of
+several builds of llama.cpp (`--llama-bench` again). Machines drift: each round runs all programs, one right after the other, and the ratio is
+taken round by round. Spread is how far the ratios of the rounds lie apart; where it is more than 15 %, the model is run again, once, and the calmer run
+counts. Of generation, the share of the rate at which as many threads read memory is printed, too (`read_rate.c`, which needs a C compiler): a token
+reads the file once. Speed does not depend on the values of the weights, so random ones serve.
 
 `--isa avx2` has our program do without AVX-512; the llama-bench beside it is one built without (`-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON
--DGGML_F16C=ON -DGGML_BMI2=ON`). `--isa avxvnni` adds AVX-VNNI, where the CPU has it; beside it, the same with `-DGGML_AVX_VNNI=ON`.
+-DGGML_F16C=ON -DGGML_BMI2=ON`). `--isa avxvnni` adds AVX-VNNI, where the CPU has it; beside it, the same with `-DGGML_AVX_VNNI=ON`; `--isa avx512`
+leaves out AMX.
 """
 
 import argparse
@@ -16,6 +20,9 @@ import json
 import os
 import statistics
 import subprocess
+import tempfile
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def ours(args, model, threads):
@@ -25,40 +32,94 @@ def ours(args, model, threads):
     return {m["test"].split(" ")[0]: m["median"] for m in report["measurements"]}
 
 
-def theirs(args, model, threads):
-    runs = [llama_bench(args, model, threads, repack) for repack in ("1", "0")]
+def llama_bench(program, model, threads, *options):
+    command = [program, "-m", model, "-t", str(threads), "-r", "1", "-o", "json", *options]
+    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return {f"tg{m['n_gen']}" if m["n_gen"] else f"pp{m['n_prompt']}": m["avg_ts"] for m in report}
+
+
+def fastest(runs):
     return {test: max(run[test] for run in runs) for test in runs[0]}
 
 
-def llama_bench(args, model, threads, repack):
-    command = [args.llama_bench, "-m", model, "-t", str(threads), "-p", str(args.prompt), "-n", str(args.generate), "-d", str(args.depth), "-r", "1", "-o", "json", "--repack", repack]
-    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return {f"pp{m['n_prompt']}" if m["n_prompt"] else f"tg{m['n_gen']}": m["avg_ts"] for m in report}
+def llama_cpp(args, model, threads):
+    test = ["-p", str(args.prompt), "-n", str(args.generate), "-d", str(args.depth)]
+    return fastest([llama_bench(program, model, threads, *test, "--repack", repack) for program in args.llama_bench for repack in ("1", "0")])
+
+
+def ik_llama_cpp(args, model, threads):
+    # It has no depth; it generates behind a prompt instead.
+    test = ["-p", "0", "-n", "0", "-gp", f"{args.depth},{args.generate}"] if args.depth else ["-p", str(args.prompt), "-n", str(args.generate)]
+    return fastest([llama_bench(args.ik_llama_bench, model, threads, *test, "-rtr", repack) for repack in ("0", "1")])
+
+
+def read_rate(threads):
+    """Bytes of memory that so many threads read in a second."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "read_rate")
+        subprocess.run(["cc", "-O3", "-march=native", "-pthread", "-o", program, os.path.join(FOLDER, "read_rate.c")], check=True)
+        return 1e9 * float(subprocess.run([program, str(threads)], check=True, capture_output=True, text=True).stdout)
+
+
+def compare(args, engines, model, threads):
+    """A row for each test."""
+    rounds = [{name: run(args, model, threads) for name, run in engines.items()} for _ in range(args.rounds)]
+    rows = []
+    for test in rounds[0]["rustorch"]:
+        speeds = {name: statistics.median(r[name][test] for r in rounds) for name in engines}
+        best = [max(r[name][test] for name in engines if name != "rustorch") for r in rounds]
+        ratios = [r["rustorch"][test] / peer for r, peer in zip(rounds, best)]
+        ratio = statistics.median(ratios)
+        row = {"model": os.path.basename(model), "threads": threads, "test": test, "depth": args.depth, **speeds, "ratio": ratio}
+        row["ratio_llama_cpp"] = statistics.median(r["rustorch"][test] / r["llama.cpp"][test] for r in rounds)
+        row["spread"] = (max(ratios) - min(ratios)) / ratio
+        if test.startswith("tg"):
+            row["share_of_read_rate"] = speeds["rustorch"] * os.path.getsize(model) / args.read_rate[threads]
+        rows.append(row)
+    return rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+")
-    parser.add_argument("--llama-bench", required=True, help="llama.cpp's program")
-    parser.add_argument("--rustorch", default=os.path.join(os.path.dirname(__file__), "../../target/release/rustorch-cli"))
-    parser.add_argument("--isa", choices=["portable", "avx2", "avxvnni"], help="an instruction set below the best of this CPU, for our program")
+    parser.add_argument("--llama-bench", required=True, action="append", help="llama.cpp's program; several, of which the fastest counts")
+    parser.add_argument("--ik-llama-bench", help="ik_llama.cpp's program")
+    parser.add_argument("--rustorch", default=os.path.join(FOLDER, "../../target/release/rustorch-cli"))
+    parser.add_argument("--isa", choices=["portable", "avx2", "avxvnni", "avx512"], help="an instruction set below the best of this CPU, for our program")
     parser.add_argument("--numerics", choices=["ggml", "fast", "f32"], default="ggml", help="how our program rounds")
-    parser.add_argument("--depth", type=int, default=0, help="tokens of context before each test")
+    parser.add_argument("--depth", type=int, default=0, help="tokens of context before generation, without a prompt of its own")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, os.cpu_count() or 1])
     parser.add_argument("--prompt", type=int, default=512, help="tokens of the prompt")
-    parser.add_argument("--generate", type=int, default=64, help="tokens to generate")
+    parser.add_argument("--generate", type=int, default=128, help="tokens to generate")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="one round with a prompt of 128 and 16 tokens")
+    parser.add_argument("--json", help="a file for the figures")
     args = parser.parse_args()
-    print(f"{'model':32} {'threads':>7} {'test':>7} {'rustorch':>10} {'llama.cpp':>10} {'ratio':>6}   (tokens/s, medians of {args.rounds})")
+    if args.quick:
+        args.rounds, args.prompt, args.generate = 1, 128, 16
+    if args.depth:
+        args.prompt = 0
+    engines = {"rustorch": ours, "llama.cpp": llama_cpp}
+    if args.ik_llama_bench:
+        engines["ik_llama.cpp"] = ik_llama_cpp
+    args.read_rate = {threads: read_rate(threads) for threads in args.threads}
+    print("memory is read at", ", ".join(f"{rate / 1e9:.1f} GB/s by {threads}" for threads, rate in args.read_rate.items()))
+    titles = "".join(f"{name:>13}" for name in engines)
+    print(f"{'model':32} {'threads':>7} {'test':>6}{titles} {'ratio':>6} {'spread':>6} {'of read rate':>12}   (tokens/s, medians of {args.rounds}; ratio to the fastest peer)")
+    rows = []
     for model in args.models:
         for threads in dict.fromkeys(args.threads):
-            rounds = [(ours(args, model, threads), theirs(args, model, threads)) for _ in range(args.rounds)]
-            for test in rounds[0][0]:
-                a = [r[0][test] for r in rounds]
-                b = [r[1][test] for r in rounds]
-                ratio = statistics.median(x / y for x, y in zip(a, b))
-                name = os.path.basename(model)
-                print(f"{name:32} {threads:7} {test:>7} {statistics.median(a):10.1f} {statistics.median(b):10.1f} {ratio:6.2f}", flush=True)
+            found = compare(args, engines, model, threads)
+            if max(row["spread"] for row in found) > 0.15:
+                found = min(found, compare(args, engines, model, threads), key=lambda rows: max(row["spread"] for row in rows))
+            for row in found:
+                speeds = "".join(f"{row[name]:13.1f}" for name in engines)
+                share = f"{row['share_of_read_rate']:12.0%}" if "share_of_read_rate" in row else ""
+                print(f"{row['model']:32} {threads:7} {row['test']:>6}{speeds} {row['ratio']:6.2f} {row['spread']:6.0%} {share}", flush=True)
+            rows += found
+            if args.json:
+                with open(args.json, "w") as file:
+                    json.dump(rows, file, indent=1)
 
 
 main()
