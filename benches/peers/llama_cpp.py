@@ -16,6 +16,7 @@ leaves out AMX.
 """
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -25,8 +26,8 @@ import tempfile
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
-def ours(args, model, threads):
-    command = [args.rustorch, "bench", "--json", "-m", model, "-t", str(threads), "-p", str(args.prompt), "-n", str(args.generate), "-d", str(args.depth), "-r", "1", "--numerics", args.numerics]
+def ours(args, model, threads, numerics):
+    command = [args.rustorch, "bench", "--json", "-m", model, "-t", str(threads), "-p", str(args.prompt), "-n", str(args.generate), "-d", str(args.depth), "-r", "1", "--numerics", numerics]
     env = {**os.environ, "RUSTORCH_ISA": args.isa} if args.isa else None
     report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout)
     return {m["test"].split(" ")[0]: m["median"] for m in report["measurements"]}
@@ -61,21 +62,21 @@ def read_rate(threads):
         return 1e9 * float(subprocess.run([program, str(threads)], check=True, capture_output=True, text=True).stdout)
 
 
-def compare(args, engines, model, threads):
-    """A row for each test."""
-    rounds = [{name: run(args, model, threads) for name, run in engines.items()} for _ in range(args.rounds)]
+def compare(args, ours, peers, model, threads):
+    """A row for each test and each way of ours."""
+    rounds = [{name: run(args, model, threads) for name, run in (ours | peers).items()} for _ in range(args.rounds)]
     rows = []
-    for test in rounds[0]["rustorch"]:
-        speeds = {name: statistics.median(r[name][test] for r in rounds) for name in engines}
-        best = [max(r[name][test] for name in engines if name != "rustorch") for r in rounds]
-        ratios = [r["rustorch"][test] / peer for r, peer in zip(rounds, best)]
-        ratio = statistics.median(ratios)
-        row = {"model": os.path.basename(model), "threads": threads, "test": test, "depth": args.depth, **speeds, "ratio": ratio}
-        row["ratio_llama_cpp"] = statistics.median(r["rustorch"][test] / r["llama.cpp"][test] for r in rounds)
-        row["spread"] = (max(ratios) - min(ratios)) / ratio
-        if test.startswith("tg"):
-            row["share_of_read_rate"] = speeds["rustorch"] * os.path.getsize(model) / args.read_rate[threads]
-        rows.append(row)
+    for test in rounds[0][next(iter(peers))]:
+        speeds = {name: statistics.median(r[name][test] for r in rounds) for name in ours | peers}
+        best = [max(r[name][test] for name in peers) for r in rounds]
+        for name in ours:
+            ratios = [r[name][test] / peer for r, peer in zip(rounds, best)]
+            ratio = statistics.median(ratios)
+            row = {"model": os.path.basename(model), "threads": threads, "test": test, "depth": args.depth, "numerics": name, "rustorch": speeds[name]}
+            row |= {peer: speeds[peer] for peer in peers} | {"ratio": ratio, "spread": (max(ratios) - min(ratios)) / ratio}
+            if test.startswith("tg"):
+                row["share_of_read_rate"] = speeds[name] * os.path.getsize(model) / args.read_rate[threads]
+            rows.append(row)
     return rows
 
 
@@ -86,7 +87,7 @@ def main():
     parser.add_argument("--ik-llama-bench", help="ik_llama.cpp's program")
     parser.add_argument("--rustorch", default=os.path.join(FOLDER, "../../target/release/rustorch-cli"))
     parser.add_argument("--isa", choices=["portable", "avx2", "avxvnni", "avx512"], help="an instruction set below the best of this CPU, for our program")
-    parser.add_argument("--numerics", choices=["ggml", "fast", "f32"], default="ggml", help="how our program rounds")
+    parser.add_argument("--numerics", nargs="+", choices=["ggml", "fast", "f32"], default=["ggml"], help="how our program rounds: each way has a row")
     parser.add_argument("--depth", type=int, default=0, help="tokens of context before generation, without a prompt of its own")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, os.cpu_count() or 1])
     parser.add_argument("--prompt", type=int, default=512, help="tokens of the prompt")
@@ -99,23 +100,24 @@ def main():
         args.rounds, args.prompt, args.generate = 1, 128, 16
     if args.depth:
         args.prompt = 0
-    engines = {"rustorch": ours, "llama.cpp": llama_cpp}
+    ways = {numerics: functools.partial(ours, numerics=numerics) for numerics in args.numerics}
+    peers = {"llama.cpp": llama_cpp}
     if args.ik_llama_bench:
-        engines["ik_llama.cpp"] = ik_llama_cpp
+        peers["ik_llama.cpp"] = ik_llama_cpp
     args.read_rate = {threads: read_rate(threads) for threads in args.threads}
     print("memory is read at", ", ".join(f"{rate / 1e9:.1f} GB/s by {threads}" for threads, rate in args.read_rate.items()))
-    titles = "".join(f"{name:>13}" for name in engines)
-    print(f"{'model':32} {'threads':>7} {'test':>6}{titles} {'ratio':>6} {'spread':>6} {'of read rate':>12}   (tokens/s, medians of {args.rounds}; ratio to the fastest peer)")
+    titles = "".join(f"{name:>13}" for name in ["rustorch", *peers])
+    print(f"{'model':32} {'threads':>7} {'test':>6} {'numerics':>8}{titles} {'ratio':>6} {'spread':>6} {'of read rate':>12}   (tokens/s, medians of {args.rounds}; ratio to the fastest peer)")
     rows = []
     for model in args.models:
         for threads in dict.fromkeys(args.threads):
-            found = compare(args, engines, model, threads)
+            found = compare(args, ways, peers, model, threads)
             if max(row["spread"] for row in found) > 0.15:
-                found = min(found, compare(args, engines, model, threads), key=lambda rows: max(row["spread"] for row in rows))
+                found = min(found, compare(args, ways, peers, model, threads), key=lambda rows: max(row["spread"] for row in rows))
             for row in found:
-                speeds = "".join(f"{row[name]:13.1f}" for name in engines)
+                speeds = "".join(f"{row[name]:13.1f}" for name in ["rustorch", *peers])
                 share = f"{row['share_of_read_rate']:12.0%}" if "share_of_read_rate" in row else ""
-                print(f"{row['model']:32} {threads:7} {row['test']:>6}{speeds} {row['ratio']:6.2f} {row['spread']:6.0%} {share}", flush=True)
+                print(f"{row['model']:32} {threads:7} {row['test']:>6} {row['numerics']:>8}{speeds} {row['ratio']:6.2f} {row['spread']:6.0%} {share}", flush=True)
             rows += found
             if args.json:
                 with open(args.json, "w") as file:
