@@ -3,10 +3,13 @@
 //! # Protocol
 //! One word, `state`, holds an epoch (upper 32 bits), an open flag and the number of workers inside the current job.
 //! The submitter, alone by the `submitting` lock, writes the job and then publishes `epoch + 1 | OPEN`. A worker joins by
-//! a compare-and-swap that raises the count and succeeds only while the flag is set; joined workers and the submitter
-//! claim chunk numbers from one counter until none is left. The submitter then clears the flag and waits for the count to
-//! fall to zero. A worker that sleeps through a job finds the flag cleared and is never waited for, so a busy core costs
-//! nothing but its own help.
+//! a compare-and-swap that raises the count and succeeds only while the flag is set. The submitter then clears the flag and
+//! waits for the count to fall to zero. A worker that sleeps through a job finds the flag cleared and is never waited for,
+//! so a busy core costs nothing but its own help.
+//!
+//! Chunks are split evenly into one range per thread, each with a counter. Joined workers and the submitter claim chunk
+//! numbers from their own counter first and then from those of the others, until none is left. So a thread that is given
+//! the same operands again, or the result of an operation of the same shape, finds them in its core's cache.
 //!
 //! Idle workers spin for some microseconds, then sleep on a condition variable. `sleepers` is raised under its lock
 //! before the worker looks at `state` a last time, and the submitter reads it after publishing; both with sequential
@@ -33,7 +36,8 @@ struct Job {
 struct Shared {
     state: AtomicU64,
     job: UnsafeCell<Option<Job>>,
-    next: AtomicUsize,
+    /// For each thread the first chunk of its range that is not claimed. The submitter's comes first.
+    next: Box<[AtomicUsize]>,
     panicked: AtomicBool,
     sleepers: AtomicU32,
     sleep: Mutex<()>,
@@ -60,7 +64,7 @@ impl ThreadPool {
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
             job: UnsafeCell::new(None),
-            next: AtomicUsize::new(0),
+            next: (0..threads.max(1)).map(|_| AtomicUsize::new(0)).collect(),
             panicked: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
             sleep: Mutex::new(()),
@@ -70,7 +74,7 @@ impl ThreadPool {
         let workers = (1..threads.max(1)).map_while(|i| {
             let shared = Arc::clone(&shared);
             // A system that refuses another thread gets a smaller pool.
-            Builder::new().name(format!("rustorch-cpu-{i}")).spawn(move || work(&shared)).ok()
+            Builder::new().name(format!("rustorch-cpu-{i}")).spawn(move || work(&shared, i)).ok()
         });
         let workers = workers.collect();
         ThreadPool { shared, submitting: Mutex::new(()), workers }
@@ -109,7 +113,9 @@ impl ThreadPool {
         // SAFETY: only the lifetime changes; `run` outlives every use because `Closing` waits for all who joined.
         let erased: *const (dyn Fn(usize) + Sync + 'static) = unsafe { std::mem::transmute(erased) };
         let epoch = (shared.state.load(Ordering::Relaxed) >> 32).wrapping_add(1);
-        shared.next.store(0, Ordering::Relaxed);
+        for (thread, next) in shared.next.iter().enumerate() {
+            next.store(range_start(chunks, shared.next.len(), thread), Ordering::Relaxed);
+        }
         // Still set if a worker and the submitter panicked in one job.
         shared.panicked.store(false, Ordering::Relaxed);
         // SAFETY: the flag is cleared and the count zero since the last job closed, and we hold `submitting`.
@@ -120,7 +126,7 @@ impl ThreadPool {
             drop(shared.sleep.lock().unwrap_or_else(PoisonError::into_inner));
             shared.wake.notify_all();
         }
-        claim(&shared.next, chunks, run);
+        claim(&shared.next, 0, chunks, run);
         drop(closing);
         if shared.panicked.load(Ordering::Relaxed) {
             resume_unwind(Box::new("a worker thread panicked in a parallel kernel"));
@@ -166,7 +172,9 @@ impl Drop for Closing<'_> {
     fn drop(&mut self) {
         self.0.state.fetch_and(!OPEN, Ordering::AcqRel);
         // If the submitter's own chunk panicked, chunks not yet claimed are dropped.
-        self.0.next.store(usize::MAX / 2, Ordering::Relaxed);
+        for next in &self.0.next {
+            next.store(usize::MAX / 2, Ordering::Relaxed);
+        }
         let mut spins = 0u32;
         while self.0.state.load(Ordering::Acquire) & COUNT != 0 {
             spins += 1;
@@ -175,19 +183,29 @@ impl Drop for Closing<'_> {
     }
 }
 
-/// Runs chunks until none is left.
-fn claim(next: &AtomicUsize, chunks: usize, run: &dyn Fn(usize)) {
-    loop {
-        let i = next.fetch_add(1, Ordering::Relaxed);
-        if i >= chunks {
-            return;
+/// The first chunk of a thread's range.
+fn range_start(chunks: usize, threads: usize, thread: usize) -> usize {
+    chunks / threads * thread + (chunks % threads).min(thread)
+}
+
+/// Runs chunks until none is left, those of this thread's range first.
+fn claim(next: &[AtomicUsize], thread: usize, chunks: usize, run: &dyn Fn(usize)) {
+    let threads = next.len();
+    for range in (thread..threads).chain(0..thread) {
+        let end = range_start(chunks, threads, range + 1);
+        // Looks first, because each claim takes the counter's cache line from its owner.
+        while next[range].load(Ordering::Relaxed) < end {
+            let i = next[range].fetch_add(1, Ordering::Relaxed);
+            if i >= end {
+                break;
+            }
+            run(i);
         }
-        run(i);
     }
 }
 
 /// The life of a worker.
-fn work(shared: &Shared) {
+fn work(shared: &Shared, thread: usize) {
     let mut seen = 0;
     let mut spins = 0;
     loop {
@@ -206,7 +224,7 @@ fn work(shared: &Shared) {
             if let Some(job) = shared.job.with(|job| unsafe { *job }) {
                 // SAFETY: the submitter keeps the closure alive until we leave.
                 let run = unsafe { &*job.run };
-                if catch_unwind(AssertUnwindSafe(|| claim(&shared.next, job.chunks, run))).is_err() {
+                if catch_unwind(AssertUnwindSafe(|| claim(&shared.next, thread, job.chunks, run))).is_err() {
                     shared.panicked.store(true, Ordering::Relaxed);
                 }
             }
@@ -306,6 +324,28 @@ mod tests {
     }
 
     const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn threads_take_the_same_chunks_again() {
+        let pool = ThreadPool::new(3);
+        let chunks_of_threads = || {
+            let (present, ran) = (AtomicUsize::new(0), Mutex::new([None; 3]));
+            pool.run(3, |i| {
+                present.fetch_add(1, Ordering::Relaxed);
+                let start = Instant::now();
+                while present.load(Ordering::Relaxed) < 3 && start.elapsed() < PATIENCE {
+                    std::thread::yield_now();
+                }
+                ran.lock().unwrap()[i] = Some(std::thread::current().id());
+            });
+            ran.into_inner().unwrap()
+        };
+        let first = chunks_of_threads();
+        assert_eq!(first[0], Some(std::thread::current().id()));
+        for _ in 0..20 {
+            assert_eq!(chunks_of_threads(), first);
+        }
+    }
 
     #[test]
     fn a_panic_reaches_the_submitter_and_all_threads_run_afterwards() {

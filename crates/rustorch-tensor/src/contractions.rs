@@ -2,14 +2,15 @@
 
 use crate::autograd::autocast::{self, Autocast};
 use crate::autograd::record::is_recorded;
+use crate::dispatch::run_into;
 use crate::einsum::{LABELS, Term, contract};
 use crate::{Tensor, fuse};
-use rustorch_core::{DType, Dims, Error, Result, Scalar, Shape, resolve_axis};
+use rustorch_core::{DType, Dims, Error, Op, Result, Scalar, Shape, UnaryOp, resolve_axis};
 use smallvec::SmallVec;
 
-/// So many elements of differences [`Tensor::cdist`] holds at once, if rows are not longer: what fits into a cache of 1 MB with the other
-/// points.
-const DIFFERENCES: usize = 1 << 16;
+/// So many elements of differences [`Tensor::cdist`] holds at once, if rows are not longer: what fits into a cache of 2 MB with the other
+/// points, and is enough for several threads.
+const DIFFERENCES: usize = 1 << 18;
 /// Euclidean distances among more rows than this go through a matmul, as PyTorch's.
 const ROWS_BY_DIFFERENCES: usize = 25;
 
@@ -300,9 +301,15 @@ impl Tensor {
         };
         let of_row = batch.numel().saturating_mul(m).saturating_mul(k);
         let chunk = (DIFFERENCES / of_row.max(1)).clamp(1, n.max(1));
+        let has_gradient = is_recorded(&[self, other]);
         let distances = |rows: &Tensor| {
             let difference = rows.sub(&columns)?;
             match p {
+                1.0 if !has_gradient => {
+                    // In place, to stay in the cache.
+                    run_into(&Op::Unary(UnaryOp::Abs), &[&difference], &difference)?;
+                    difference.sum(dim, false)
+                }
                 // NaN stays NaN, which is neither equal nor not.
                 0.0 => difference.abs()?.ceil()?.clamp_max(1)?.sum(dim, false),
                 // No elements have no largest.

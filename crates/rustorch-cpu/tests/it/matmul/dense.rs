@@ -109,6 +109,23 @@ fn few_long_sums_are_those_of_chunks_in_order() {
 }
 
 #[test]
+fn few_rows_by_contiguous_columns_are_one_chain_on_any_number_of_threads() {
+    let random = &mut Random::new(29);
+    for (m, n, k) in [(64, 64, 700), (61, 130, 513), (48, 37, 1024)] {
+        let (a, columns) = (random.floats(m * k), random.floats(n * k));
+        let sum = |i: usize, j: usize| {
+            (0..k).fold(0.0f32, |sum, p| multiply_add(a[i * k + p], columns[j * k + p], sum))
+        };
+        let want: Vec<f32> = (0..m * n).map(|at| sum(at / n, at % n)).collect();
+        let (a, b) = (Tensor::of(&[m, k], &a), Tensor::of(&[n, k], &columns).transposed());
+        for threads in [1, 2, 3, 7] {
+            let got = run(threads, &matmul(), &[&a, &b]).values::<f32>();
+            assert_eq!(bits(&got), bits(&want), "{m} × {k} × {n}, {threads} threads");
+        }
+    }
+}
+
+#[test]
 fn floats_are_as_exact_as_their_dtype() {
     let random = &mut Random::new(11);
     for size in SIZES {

@@ -2,7 +2,7 @@
 //! of the left one are packed as columns, the right one is read where it stands, and sums are transposed on their way to the result.
 
 use super::Arithmetic;
-use super::gemm::{DEPTH, Strided, multiply_ns, with_packed, with_scratch};
+use super::gemm::{DEPTH, PACK_GRAIN, Strided, multiply_ns, with_packed, with_scratch};
 use super::kernel::{Pitched, Scalar, Tiles};
 use super::pack::pack_columns;
 use crate::kernels::matmul::rows::{GemmOutput, GroupedGemm, Parts, RowOffsets, StridedRows};
@@ -45,19 +45,27 @@ pub(super) unsafe fn run<A: Arithmetic>(
     {
         return false;
     }
-    let x = gemm.x.address(0);
+    // As many blocks for each thread.
+    let stacks = w.n.div_ceil(tiles.most_rows());
+    let blocks = stacks.div_ceil(TOGETHER).next_multiple_of(pool.threads());
+    let width = stacks.div_ceil(blocks.max(1)) * tiles.most_rows();
     with_packed(panels * panel * w.k, |packed: *mut A::E| {
-        for i in 0..panels {
-            let (first, n) = (i * panel, panel.min(rows - i * panel));
-            // SAFETY: this function's contract; there is room for all panels.
-            unsafe {
-                let (from, to) = (x.add(first * pitch).cast::<A::W>(), packed.add(first * w.k));
-                pack_columns::<A>(isa, from, (w.k, n), (gemm.x.stride(), pitch), panel, to);
+        let packed = Parts::new(packed);
+        let parts = w.k.div_ceil(DEPTH);
+        pool.ranges(panels * parts, PACK_GRAIN / (DEPTH * panel), |units| {
+            for unit in units {
+                let (first, p) = (unit / parts * panel, unit % parts * DEPTH);
+                let (depth, n) = (DEPTH.min(w.k - p), panel.min(rows - first));
+                // SAFETY: this function's contract; there is room for all panels, and each part of one is one thread's.
+                unsafe {
+                    let from = gemm.x.address(first).add(p * gemm.x.stride()).cast::<A::W>();
+                    let to = packed.address(first * w.k + p * panel);
+                    pack_columns::<A>(isa, from, (depth, n), (gemm.x.stride(), pitch), panel, to);
+                }
             }
-        }
-        let (packed, width) = (Parts::new(packed), TOGETHER * tiles.most_rows());
+        });
         let block_ns = width as f64 * multiply_ns::<A::E>(w.k, rows);
-        pool.ranges(w.n.div_ceil(width), (WORTH / block_ns).ceil() as usize, |blocks| {
+        pool.ranges(w.n.div_ceil(width.max(1)), (WORTH / block_ns).ceil() as usize, |blocks| {
             for block in blocks {
                 let columns = block * width..w.n.min((block + 1) * width);
                 // SAFETY: this function's contract; the panels are packed, and a block of results is one thread's.
@@ -95,7 +103,7 @@ pub(super) unsafe fn run_exchanged<A: Arithmetic>(
     }
 }
 
-/// Columns of all rows of the result, as many as one thread transposes at once.
+/// Columns of all rows of the result, at most as many as [`TOGETHER`] tiles have.
 ///
 /// # Safety
 /// As [`run`]; the rows are packed, panel after panel, and nobody else uses these results.
