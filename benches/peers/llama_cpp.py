@@ -7,7 +7,7 @@
 Each peer runs as it is by default and with its other choice of repacking (`--repack 0`, `-rtr 1`); of each test the fastest counts, also of
 several builds of llama.cpp (`--llama-bench` again). Machines drift: each round runs all programs, one right after the other, and the ratio is
 taken round by round. Spread is how far the ratios of the rounds lie apart; where it is more than 15 %, the model is run again, once, and the calmer run
-counts. Of generation, the share of the rate at which as many threads read memory is printed, too (`read_rate.c`, which needs a C compiler): a token
+counts. Of generation, the share of the rate at which as many threads read memory is printed, too (`limits.c`, which needs a C compiler): a token
 reads the file once. Speed does not depend on the values of the weights, so random ones serve.
 
 `--isa avx2` has our program do without AVX-512; the llama-bench beside it is one built without (`-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON
@@ -21,7 +21,8 @@ import json
 import os
 import statistics
 import subprocess
-import tempfile
+
+from side_by_side import limits
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -52,14 +53,6 @@ def ik_llama_cpp(args, model, threads):
     # It has no depth; it generates behind a prompt instead.
     test = ["-p", "0", "-n", "0", "-gp", f"{args.depth},{args.generate}"] if args.depth else ["-p", str(args.prompt), "-n", str(args.generate)]
     return fastest([llama_bench(args.ik_llama_bench, model, threads, *test, "-rtr", repack) for repack in ("0", "1")])
-
-
-def read_rate(threads):
-    """Bytes of memory that so many threads read in a second."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = os.path.join(folder, "read_rate")
-        subprocess.run(["cc", "-O3", "-march=native", "-pthread", "-o", program, os.path.join(FOLDER, "read_rate.c")], check=True)
-        return 1e9 * float(subprocess.run([program, str(threads)], check=True, capture_output=True, text=True).stdout)
 
 
 def compare(args, ours, peers, model, threads):
@@ -104,7 +97,7 @@ def main():
     peers = {"llama.cpp": llama_cpp}
     if args.ik_llama_bench:
         peers["ik_llama.cpp"] = ik_llama_cpp
-    args.read_rate = {threads: read_rate(threads) for threads in args.threads}
+    args.read_rate = {threads: limits(threads)[0] for threads in args.threads}
     print("memory is read at", ", ".join(f"{rate / 1e9:.1f} GB/s by {threads}" for threads, rate in args.read_rate.items()))
     titles = "".join(f"{name:>13}" for name in ["rustorch", *peers])
     print(f"{'model':32} {'threads':>7} {'test':>6} {'numerics':>8}{titles} {'ratio':>6} {'spread':>6} {'of read rate':>12}   (tokens/s, medians of {args.rounds}; ratio to the fastest peer)")

@@ -26,6 +26,16 @@ def tune():
     os.execve(sys.executable, [sys.executable, *sys.argv], environment)
 
 
+def limits(threads):
+    """What so many threads can do: bytes of memory that they read in a second, and operations on `f32` in registers."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "limits")
+        source = os.path.join(ROOT, "benches/peers/limits.c")
+        subprocess.run(["cc", "-O3", "-march=native", "-pthread", "-o", program, source], check=True)
+        found = subprocess.run([program, str(threads)], check=True, capture_output=True, text=True, env=untuned()).stdout.split()
+    return [1e9 * float(rate) for rate in found]
+
+
 def untuned():
     """The environment without what tunes PyTorch."""
     return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and name not in TUNED}

@@ -7,6 +7,11 @@ Needs PyTorch and a C compiler. Builds `rustorch-tensor`'s benchmark `tensors`, 
 further arguments. Each round runs both, one right after the other; ratios are taken round by round, and below 1 RusTorch is faster. Spread is how far
 the ratios of the rounds lie apart; where it is more than 15 %, the case is run again, twice at most, and the calmest run counts.
 
+The share of the limit is what the CPU would need at least, of what RusTorch takes: multiply-adds of `f32` and `f64` at the rate at which registers
+multiply, or the bytes of operands and results at the rate at which memory is read, whichever takes longer (`limits.c`). Operations whose operands
+and results fit into caches have the former alone, and many have none. Writing costs more than reading, so that copies end below 100 %; Winograd's
+convolutions may end above.
+
 PyTorch is tuned: MKL is told that the CPU is Intel's, for it leaves AVX-512 unused on others, and malloc keeps large blocks instead of giving them
 back to the system after each operation. `--untuned` measures what a user gets.
 """
@@ -20,7 +25,10 @@ import statistics
 import subprocess
 import time
 
-from side_by_side import build, options, tune, untuned
+from side_by_side import build, limits, options, tune, untuned
+
+# Bytes that caches may hold: what is less is not read from memory.
+CACHES = 8 << 20
 
 class Case:
     def __init__(self, name):
@@ -233,6 +241,23 @@ class Case:
         return lambda: gradient(*args, grad, stride=stride, padding=padding, groups=groups)
 
 
+def least_seconds(case, call, family, read_rate, f32_rate):
+    """What the limits allow, `None` where they say nothing."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        result = call()
+    result = [part for part in (result if isinstance(result, (tuple, list)) else [result]) if case.torch.is_tensor(part)]
+    written = sum(part.numel() * part.element_size() for part in result)
+    size = case.torch.empty(0, dtype=case.type()).element_size()
+    # Of what is indexed, as much is read as is written.
+    read = written if family == "indexing" or case.operation in ["gather", "index_select", "embedding"] else sum(size * math.prod(shape) for shape in case.shapes)
+    seconds = (read + written) / read_rate if read + written > CACHES else 0
+    if rate := {"f32": f32_rate, "f64": f32_rate / 2}.get(case.dtype):
+        seconds = max(seconds, counter.get_total_flops() / rate)
+    return seconds or None
+
+
 def theirs(call, seconds):
     """The median of seconds per call: as the benchmark's `median`."""
     call()
@@ -303,16 +328,21 @@ def main():
     cases = [line.split("\t") for line in listed.splitlines()]
     cases = [(family, name) for family, name in cases if re.search(args.only, name)]
     rows = []
-    print(f"{'case':<44} {'threads':>7} {'RusTorch µs':>12} {'PyTorch µs':>12} {'ratio':>7} {'spread':>7}")
+    print(f"{'case':<44} {'threads':>7} {'RusTorch µs':>12} {'PyTorch µs':>12} {'ratio':>7} {'spread':>7} {'of limit':>8}")
     for threads in args.threads:
         torch.set_num_threads(threads)
+        rates = limits(threads)
         ours = Ours(program, threads)
         for family, name in cases:
             with torch.no_grad():
-                mine, other, ratio, spread = compare(name, Case(name).call(), ours, args)
+                case = Case(name)
+                call = case.call()
+                least = least_seconds(case, call, family, *rates)
+                mine, other, ratio, spread = compare(name, call, ours, args)
             row = {"family": family, "case": name, "threads": threads, "rustorch_us": mine, "torch_us": other}
-            rows.append(row | {"ratio": ratio, "spread": spread})
-            print(f"{name:<44} {threads:>7} {mine:>12.2f} {other:>12.2f} {ratio:>7.2f} {spread:>7.0%}", flush=True)
+            share = least and least * 1e6 / mine
+            rows.append(row | {"ratio": ratio, "spread": spread, "share_of_limit": share})
+            print(f"{name:<44} {threads:>7} {mine:>12.2f} {other:>12.2f} {ratio:>7.2f} {spread:>7.0%} {f'{share:.0%}' if share else '':>8}", flush=True)
         ours.end()
     families = collections.defaultdict(list)
     for row in rows:
