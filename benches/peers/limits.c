@@ -35,6 +35,8 @@ typedef float Vector __attribute__((vector_size(32)));
 
 static void *multiply_part(void *part) {
     Vector chains[VECTORS], factor = (Vector){0} + 0.999f, add = (Vector){0} + 1e-3f + (float)(size_t)part * 1e-6f;
+    // Unrolled everywhere, or they would not be registers.
+#pragma GCC unroll 12
     for (size_t j = 0; j < VECTORS; j++) chains[j] = factor * (float)j;
     for (size_t i = 0; i < STEPS; i++) {
 #pragma GCC unroll 12
@@ -43,6 +45,7 @@ static void *multiply_part(void *part) {
             __asm__ volatile("" : "+v"(chains[j]));
         }
     }
+#pragma GCC unroll 12
     for (size_t j = 0; j < VECTORS; j++) float_sink = chains[j][0];
     return NULL;
 }
