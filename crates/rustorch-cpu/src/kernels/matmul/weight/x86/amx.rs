@@ -22,7 +22,7 @@ const HEIGHT: usize = 32;
 /// Panels that are multiplied together: chunks stay in the first-level cache for so long.
 pub(super) const PANELS: usize = 4;
 
-/// Whether AMX multiplies this type faster. It does not where a result has eight sums, since each would be a tile.
+/// Whether AMX multiplies this type. Where a result has eight sums, each would be a tile to be stored and scaled, which takes as long as AVX-512.
 pub(super) fn fits<W: Weight>() -> bool {
     matches!(W::KIND, Kind::Blocks | Kind::Integer) && amx::exists()
 }
