@@ -105,8 +105,26 @@ const MOST_UNPACKED: usize = 32;
 /// Panels that kernels take at a time, at most.
 const MOST_PANELS: usize = 4;
 
-/// Sums in the making: four rows of the weight times a panel.
-type Acc = [[f32; LANES]; ROWS];
+/// Sums in the making: four rows of the weight times a panel. Aligned, since a vector that lies in two cache lines takes twice as long.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+struct Acc([[f32; LANES]; ROWS]);
+
+impl std::ops::Deref for Acc {
+    type Target = [[f32; LANES]; ROWS];
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Acc {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
 
 type RowsFn = unsafe fn([*const u8; ROWS], usize, &Row<'_>, &mut [f32; ROWS]);
 type UnpackFn = unsafe fn(*const u8, usize, *mut Chunk, usize);

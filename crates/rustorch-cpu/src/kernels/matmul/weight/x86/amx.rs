@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 
 /// Rows of the weight that are multiplied together, in quads of [`ROWS`]: a panel that comes from memory is multiplied with all of them.
 pub(super) const QUADS: usize = HEIGHT / ROWS;
-const HEIGHT: usize = 32;
+pub(super) const HEIGHT: usize = 32;
 
 /// Panels that are multiplied together: chunks stay in the first-level cache for so long.
 pub(super) const PANELS: usize = 4;
@@ -48,75 +48,115 @@ pub(super) unsafe fn leave() {
 }
 
 /// Four tiles: sums of sixteen rows, of sixteen activations each.
-type Sums = [[[i32; LANES]; 16]; 4];
+#[repr(C, align(64))]
+struct Sums([[[i32; LANES]; 16]; 4]);
 
-macro_rules! products {
-    ($($(#[$doc:meta])* $name:ident($($line:literal),*);)*) => {$(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// The CPU has AMX, whose registers [`enter`] has divided for the kind. There are `steps` times so many bytes in the rows of the chunk and of the
-        /// 31 chunks behind it, and of activations.
-        #[inline(always)]
-        unsafe fn $name(steps: usize, codes: *const u8, x: *const i8, to: *mut Sums) {
-            // SAFETY: this function's contract; the compiler uses none of the registers.
-            unsafe {
-                asm!(
-                    "tilezero tmm0",
-                    "tilezero tmm1",
-                    "tilezero tmm2",
-                    "tilezero tmm3",
-                    "2:",
-                    $($line,)*
-                    "add {codes}, 64",
-                    "add {lower}, 64",
-                    "add {x}, 1024",
-                    "dec {steps}",
-                    "jnz 2b",
-                    "tilestored [{to} + {line}*1], tmm0",
-                    "tilestored [{to} + {line}*1 + 1024], tmm1",
-                    "tilestored [{to} + {line}*1 + 2048], tmm2",
-                    "tilestored [{to} + {line}*1 + 3072], tmm3",
-                    codes = inout(reg) codes => _,
-                    lower = inout(reg) codes.wrapping_add(16 * size_of::<Chunk>()) => _,
-                    x = inout(reg) x => _,
-                    steps = inout(reg) steps => _,
-                    row = in(reg) size_of::<Chunk>(),
-                    to = in(reg) to,
-                    line = in(reg) 4 * LANES,
-                    options(nostack),
-                );
-            }
-        }
-    )*};
+/// The low and the high bytes of sixteen rows, then those of the next sixteen, times activations. A tile is cleared right before its first
+/// product: those that were cleared together are multiplied one after the other.
+///
+/// # Safety
+/// The CPU has AMX, whose registers [`enter`] has divided for integers. The codes are those of a chunk with 31 more behind it.
+#[inline(always)]
+unsafe fn planes(codes: *const u8, x: *const i8, to: *mut Sums) {
+    // SAFETY: this function's contract; the compiler uses none of the registers.
+    unsafe {
+        asm!(
+            "tileloadd tmm6, [{x} + {line}*1]",
+            "tilezero tmm0",
+            "tileloadd tmm4, [{codes} + {row}*1]",
+            "tdpbusd tmm0, tmm4, tmm6",
+            "tilezero tmm1",
+            "tileloadd tmm5, [{codes} + {row}*1 + 256]",
+            "tdpbssd tmm1, tmm5, tmm6",
+            "tilezero tmm2",
+            "tileloadd tmm4, [{lower} + {row}*1]",
+            "tdpbusd tmm2, tmm4, tmm6",
+            "tilezero tmm3",
+            "tileloadd tmm5, [{lower} + {row}*1 + 256]",
+            "tdpbssd tmm3, tmm5, tmm6",
+            "tileloadd tmm6, [{x} + {line}*1 + 1024]",
+            "tileloadd tmm4, [{codes} + {row}*1 + 64]",
+            "tdpbusd tmm0, tmm4, tmm6",
+            "tileloadd tmm5, [{codes} + {row}*1 + 320]",
+            "tdpbssd tmm1, tmm5, tmm6",
+            "tileloadd tmm4, [{lower} + {row}*1 + 64]",
+            "tdpbusd tmm2, tmm4, tmm6",
+            "tileloadd tmm5, [{lower} + {row}*1 + 320]",
+            "tdpbssd tmm3, tmm5, tmm6",
+            "tileloadd tmm6, [{x} + {line}*1 + 2048]",
+            "tileloadd tmm4, [{codes} + {row}*1 + 128]",
+            "tdpbusd tmm0, tmm4, tmm6",
+            "tileloadd tmm5, [{codes} + {row}*1 + 384]",
+            "tdpbssd tmm1, tmm5, tmm6",
+            "tileloadd tmm4, [{lower} + {row}*1 + 128]",
+            "tdpbusd tmm2, tmm4, tmm6",
+            "tileloadd tmm5, [{lower} + {row}*1 + 384]",
+            "tdpbssd tmm3, tmm5, tmm6",
+            "tileloadd tmm6, [{x} + {line}*1 + 3072]",
+            "tileloadd tmm4, [{codes} + {row}*1 + 192]",
+            "tdpbusd tmm0, tmm4, tmm6",
+            "tileloadd tmm5, [{codes} + {row}*1 + 448]",
+            "tdpbssd tmm1, tmm5, tmm6",
+            "tileloadd tmm4, [{lower} + {row}*1 + 192]",
+            "tdpbusd tmm2, tmm4, tmm6",
+            "tileloadd tmm5, [{lower} + {row}*1 + 448]",
+            "tdpbssd tmm3, tmm5, tmm6",
+            "tilestored [{to} + {line}*1], tmm0",
+            "tilestored [{to} + {line}*1 + 1024], tmm1",
+            "tilestored [{to} + {line}*1 + 2048], tmm2",
+            "tilestored [{to} + {line}*1 + 3072], tmm3",
+            codes = in(reg) codes,
+            lower = in(reg) codes.wrapping_add(16 * size_of::<Chunk>()),
+            x = in(reg) x,
+            row = in(reg) size_of::<Chunk>(),
+            to = in(reg) to,
+            line = in(reg) 4 * LANES,
+            options(nostack),
+        );
+    }
 }
 
-products! {
-    /// The low and the high bytes of sixteen rows, then those of the next sixteen, times activations.
-    planes(
-        "tileloadd tmm6, [{x} + {line}*1]",
-        "tileloadd tmm4, [{codes} + {row}*1]",
-        "tdpbusd tmm0, tmm4, tmm6",
-        "tileloadd tmm5, [{codes} + {row}*1 + 256]",
-        "tdpbssd tmm1, tmm5, tmm6",
-        "tileloadd tmm4, [{lower} + {row}*1]",
-        "tdpbusd tmm2, tmm4, tmm6",
-        "tileloadd tmm5, [{lower} + {row}*1 + 256]",
-        "tdpbssd tmm3, tmm5, tmm6"
-    );
-    /// Two blocks, of which each has tiles of sixteen rows and of the next sixteen, times activations.
-    blocks_by_two(
-        "tileloadd tmm6, [{x} + {line}*1]",
-        "tileloadd tmm4, [{codes} + {row}*1]",
-        "tdpbssd tmm0, tmm4, tmm6",
-        "tileloadd tmm5, [{lower} + {row}*1]",
-        "tdpbssd tmm1, tmm5, tmm6",
-        "tileloadd tmm7, [{x} + {line}*1 + 512]",
-        "tileloadd tmm4, [{codes} + {row}*1 + 32]",
-        "tdpbssd tmm2, tmm4, tmm7",
-        "tileloadd tmm5, [{lower} + {row}*1 + 32]",
-        "tdpbssd tmm3, tmm5, tmm7"
-    );
+/// Blocks that are multiplied together, one after the other: tiles are stored when they are all computed.
+const FOUR: usize = 4;
+
+/// Four blocks of sixteen rows times activations, each to a tile of its own.
+///
+/// # Safety
+/// The CPU has AMX, whose registers [`enter`] has divided for blocks. There are four times 32 bytes in the rows of the chunk and of the 15
+/// chunks behind it, and of activations.
+#[inline(always)]
+unsafe fn four_blocks(codes: *const u8, x: *const i8, to: *mut Sums) {
+    // SAFETY: this function's contract; the compiler uses none of the registers.
+    unsafe {
+        asm!(
+            "tilezero tmm0",
+            "tileloadd tmm6, [{x} + {line}*1]",
+            "tileloadd tmm4, [{codes} + {row}*1]",
+            "tdpbssd tmm0, tmm4, tmm6",
+            "tilezero tmm1",
+            "tileloadd tmm7, [{x} + {line}*1 + 512]",
+            "tileloadd tmm5, [{codes} + {row}*1 + 32]",
+            "tdpbssd tmm1, tmm5, tmm7",
+            "tilezero tmm2",
+            "tileloadd tmm6, [{x} + {line}*1 + 1024]",
+            "tileloadd tmm4, [{codes} + {row}*1 + 64]",
+            "tdpbssd tmm2, tmm4, tmm6",
+            "tilezero tmm3",
+            "tileloadd tmm7, [{x} + {line}*1 + 1536]",
+            "tileloadd tmm5, [{codes} + {row}*1 + 96]",
+            "tdpbssd tmm3, tmm5, tmm7",
+            "tilestored [{to} + {line}*1], tmm0",
+            "tilestored [{to} + {line}*1 + 1024], tmm1",
+            "tilestored [{to} + {line}*1 + 2048], tmm2",
+            "tilestored [{to} + {line}*1 + 3072], tmm3",
+            codes = in(reg) codes,
+            x = in(reg) x,
+            row = in(reg) size_of::<Chunk>(),
+            to = in(reg) to,
+            line = in(reg) 4 * LANES,
+            options(nostack),
+        );
+    }
 }
 
 /// Chunks of [`HEIGHT`] rows times up to [`PANELS`] panels; continues the sums in `acc`: of [`QUADS`] quads, [`accs`] of each of [`PANELS`].
@@ -173,7 +213,7 @@ impl Ahead {
 #[inline(always)]
 unsafe fn row<W: Weight>(acc: *mut Acc, r: usize) -> *mut f32 {
     // SAFETY: this function's contract; a quad has sums for every panel.
-    unsafe { (*acc.add(r / ROWS * PANELS * accs::<W>()))[r % ROWS].as_mut_ptr() }
+    unsafe { (*acc.add(r / ROWS * PANELS * accs::<W>())).0[r % ROWS].as_mut_ptr() }
 }
 
 /// # Safety
@@ -182,33 +222,42 @@ unsafe fn row<W: Weight>(acc: *mut Acc, r: usize) -> *mut f32 {
 unsafe fn blocks<W: Weight>(w: *const Chunk, x: *const PanelChunk, n32: usize, acc: *mut Acc, ahead: Ahead) {
     // SAFETY: this function's contract; sums are stored before they are read.
     unsafe {
-        let mut sums = MaybeUninit::<[Sums; CHUNK / 64]>::uninit();
-        for g in (0..n32).step_by(2) {
-            let to = sums.as_mut_ptr().cast::<Sums>().add(g / 2);
-            // Of a last block without a second, that one's sums are not used.
-            blocks_by_two(
-                1,
-                (&raw const (*w).tiles).cast::<u8>().add(32 * g),
-                (&raw const (*x).qs[8 * g]).cast(),
-                to,
-            );
-        }
-        let sums = sums.as_ptr().cast::<Sums>();
-        for r in 0..HEIGHT {
-            ahead.ask::<W>(r);
-            let (w, to) = (&*w.add(r), row::<W>(acc, r));
-            let mut chain = _mm512_loadu_ps(to);
-            for g in 0..n32 {
-                let sum = &(*sums.add(g / 2))[2 * (g % 2) + r / 16][r % 16];
-                let sum = _mm512_cvtepi32_ps(_mm512_loadu_si512(sum.as_ptr().cast()));
-                let d = _mm512_mul_ps(_mm512_set1_ps(w.scale[g]), _mm512_load_ps((*x).d[g].as_ptr()));
-                chain = _mm512_fmadd_ps(sum, d, chain);
-                if W::MINS {
-                    let s = _mm512_load_ps((*x).s[g].as_ptr());
-                    chain = _mm512_fmadd_ps(_mm512_set1_ps(w.min[g]), s, chain);
+        let mut sums = MaybeUninit::<Sums>::uninit();
+        for half in 0..HEIGHT / 16 {
+            let w = w.add(16 * half);
+            let mut chains = [_mm512_setzero_ps(); 16];
+            for (r, chain) in chains.iter_mut().enumerate() {
+                *chain = _mm512_loadu_ps(row::<W>(acc, 16 * half + r));
+            }
+            for first in (0..n32).step_by(FOUR) {
+                for r in 0..8 {
+                    ahead.ask::<W>(16 * half + 2 * first + r);
+                }
+                // Sums past the last block are not used.
+                four_blocks(
+                    (&raw const (*w).tiles).cast::<u8>().add(32 * first),
+                    (&raw const (*x).qs[8 * first]).cast(),
+                    sums.as_mut_ptr(),
+                );
+                for (b, tile) in sums.assume_init_ref().0.iter().enumerate().take(n32 - first) {
+                    let dx = _mm512_load_ps((*x).d[first + b].as_ptr());
+                    for r in 0..16 {
+                        let sum = _mm512_cvtepi32_ps(_mm512_load_si512(tile[r].as_ptr().cast()));
+                        let d = _mm512_mul_ps(_mm512_set1_ps((*w.add(r)).scale[first + b]), dx);
+                        chains[r] = _mm512_fmadd_ps(sum, d, chains[r]);
+                    }
+                    if W::MINS {
+                        let s = _mm512_load_ps((*x).s[first + b].as_ptr());
+                        for r in 0..16 {
+                            let min = _mm512_set1_ps((*w.add(r)).min[first + b]);
+                            chains[r] = _mm512_fmadd_ps(min, s, chains[r]);
+                        }
+                    }
                 }
             }
-            _mm512_storeu_ps(to, chain);
+            for (r, chain) in chains.iter().enumerate() {
+                _mm512_storeu_ps(row::<W>(acc, 16 * half + r), *chain);
+            }
         }
     }
 }
@@ -220,8 +269,8 @@ unsafe fn integer<W: Weight>(w: *const Chunk, x: *const PanelChunk, acc: *mut Ac
     // SAFETY: this function's contract; sums are stored before they are read.
     unsafe {
         let mut sums = MaybeUninit::<Sums>::uninit();
-        planes(CHUNK / 64, (&raw const (*w).tiles).cast(), (&raw const (*x).qs).cast(), sums.as_mut_ptr());
-        let sums = sums.assume_init_ref();
+        planes((&raw const (*w).tiles).cast(), (&raw const (*x).qs).cast(), sums.as_mut_ptr());
+        let sums = &sums.assume_init_ref().0;
         let dx = _mm512_load_ps((*x).d[0].as_ptr());
         for r in 0..HEIGHT {
             ahead.ask::<W>(r);
@@ -264,27 +313,32 @@ pub(super) unsafe fn unpack_row<W: Vectored>(w: *const u8, k: usize, out: *mut C
                         _mm256_storeu_si256(to.cast(), _mm256_sub_epi8(block.codes(0), offset));
                     }
                 }
-                _ => unpack_scaled(&blocks[0], chunk),
+                _ => scaled(&blocks[0], W::OFFSET, &chunk.scale_twice, &mut chunk.tiles),
             }
         }
     }
 }
 
-/// Writes codes times the scales of their groups, which [`unpack_scales`] has unpacked.
+/// Writes codes less the offset times the scales of their groups: the low bytes, and the signed high bytes.
 ///
 /// # Safety
 /// As [`unpack_row`]; the block has 256 codes.
 #[inline(always)]
-unsafe fn unpack_scaled<W: Vectored>(block: &W, chunk: &mut Chunk) {
+pub(super) unsafe fn scaled<W: Vectored>(
+    block: &W,
+    offset: u8,
+    scales: &[[i16; 2]; 16],
+    planes: &mut [[u8; CHUNK]; 2],
+) {
     // SAFETY: this function's contract.
     unsafe {
-        let offset = _mm512_set1_epi16(W::OFFSET.into());
+        let offset = _mm512_set1_epi16(offset.into());
         for i in 0..CHUNK / 32 {
             let codes = _mm512_sub_epi16(_mm512_cvtepu8_epi16(block.codes(i)), offset);
-            let [first, second] = [32 * i, 32 * i + 16].map(|value| chunk.scale_twice[value / W::GROUP][0]);
+            let [first, second] = [scales[32 * i / W::GROUP][0], scales[(32 * i + 16) / W::GROUP][0]];
             let scales = _mm512_inserti64x4::<1>(_mm512_set1_epi16(first), _mm256_set1_epi16(second));
             let scaled = _mm512_mullo_epi16(codes, scales);
-            let [low, high] = chunk.tiles.each_mut().map(|plane| plane.as_mut_ptr().wrapping_add(32 * i));
+            let [low, high] = planes.each_mut().map(|plane| plane.as_mut_ptr().wrapping_add(32 * i));
             _mm256_storeu_si256(low.cast(), _mm512_cvtepi16_epi8(scaled));
             _mm256_storeu_si256(high.cast(), _mm512_cvtepi16_epi8(_mm512_srai_epi16::<8>(scaled)));
         }

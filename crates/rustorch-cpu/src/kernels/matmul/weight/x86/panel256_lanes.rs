@@ -97,7 +97,7 @@ unsafe fn four(codes: *const i8, i: usize) -> __m256i {
 #[inline(always)]
 unsafe fn sums(acc: *mut Acc, lane: usize, r: usize, half: usize) -> *mut f32 {
     // SAFETY: this function's contract; a half begins at row 0 or 8 of 16.
-    unsafe { (*acc.add(lane))[r].as_mut_ptr().add(half * LANES / HALVES) }
+    unsafe { (*acc.add(lane)).0[r].as_mut_ptr().add(half * LANES / HALVES) }
 }
 
 /// Not inlined: what panels share would be kept for the next one, in as many registers as there are codes.

@@ -43,7 +43,7 @@ unsafe fn tile<W: Weight, const C: usize>(
         let mut sums: Tile<__m512, C> = [[_mm512_setzero_ps(); C]; ROWS];
         for r in 0..ROWS {
             for c in 0..C {
-                sums[r][c] = _mm512_loadu_ps((*acc.add(c * accs::<W>()))[r].as_ptr());
+                sums[r][c] = _mm512_loadu_ps((*acc.add(c * accs::<W>())).0[r].as_ptr());
             }
         }
         match W::KIND {
@@ -54,7 +54,7 @@ unsafe fn tile<W: Weight, const C: usize>(
         }
         for r in 0..ROWS {
             for c in 0..C {
-                _mm512_storeu_ps((*acc.add(c * accs::<W>()))[r].as_mut_ptr(), sums[r][c]);
+                _mm512_storeu_ps((*acc.add(c * accs::<W>())).0[r].as_mut_ptr(), sums[r][c]);
             }
         }
     }
@@ -173,7 +173,7 @@ pub(super) unsafe fn add_minima<W: Weight, const C: usize>(
         for c in 0..C {
             let dx = _mm512_load_ps((*x[c]).d[0].as_ptr());
             for r in 0..ROWS {
-                let low = (*acc.add(accs::<W>() * c + 1))[r].as_mut_ptr();
+                let low = (*acc.add(accs::<W>() * c + 1)).0[r].as_mut_ptr();
                 let d = _mm512_mul_ps(_mm512_set1_ps((*w.add(r)).dmin), dx);
                 let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(mins[r][c]), d, _mm512_loadu_ps(low));
                 _mm512_storeu_ps(low, sum);

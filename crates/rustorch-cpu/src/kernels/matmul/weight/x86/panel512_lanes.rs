@@ -57,7 +57,7 @@ unsafe fn tile<W: Weight, const C: usize>(
 #[inline(always)]
 unsafe fn sums(acc: *mut Acc, c: usize, lane: usize, r: usize) -> *mut f32 {
     // SAFETY: this function's contract.
-    unsafe { (*acc.add(c * LANE_ACCS + lane))[r].as_mut_ptr() }
+    unsafe { (*acc.add(c * LANE_ACCS + lane)).0[r].as_mut_ptr() }
 }
 
 /// # Safety
