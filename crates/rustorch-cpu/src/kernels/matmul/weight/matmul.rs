@@ -174,7 +174,7 @@ unsafe fn many(
     // For each four columns, the sums of each panel.
     sums.clear();
     sums.resize(tile / ROWS * at_once * accs, Acc::default());
-    let steps = (range.len().div_ceil(at_once) * chunks).max(1);
+    let steps = (range.len().div_ceil(at_once) * chunks.div_ceil(kernels.depth)).max(1);
     // SAFETY: this function's contract; what leaves follows.
     unsafe { (kernels.enter)() };
     for j in columns.clone().step_by(tile) {
@@ -190,10 +190,10 @@ unsafe fn many(
         let ahead = (tile.min(columns.end - j - n) * w.row_bytes).div_ceil(steps);
         for p in range.clone().step_by(at_once) {
             let count = at_once.min(range.end - p);
-            for c in 0..chunks {
+            for c in (0..chunks).step_by(kernels.depth) {
                 simd::prefetch_bytes(next, ahead);
                 next = next.wrapping_add(ahead);
-                let n32 = (w.k - c * CHUNK).min(CHUNK) / 32;
+                let n32 = (w.k - c * CHUNK).min(kernels.depth * CHUNK) / 32;
                 let mut x = [std::ptr::null(); MOST_PANELS];
                 for (i, x) in x[..count].iter_mut().enumerate() {
                     *x = &raw const panels[(p + i) * chunks + c];

@@ -160,6 +160,9 @@ pub(crate) struct Kernels {
     quads: usize,
     /// See `panels`; at most [`MOST_PANELS`].
     at_once: usize,
+    /// Chunks of a row that `panels` take at a time: as many as there are values, [`unpacked`](Self::unpacked) chunks apart, and those of a panel one
+    /// after the other.
+    depth: usize,
     /// Prepares this thread for `panels`; the CPU has the instruction set of the kernels.
     enter: unsafe fn(),
     /// What [`enter`](Self::enter) needs in the end.
@@ -189,6 +192,7 @@ impl Kernels {
             panels: if const { lanes::is::<W>() } { None } else { Some(portable::panels::<W>) },
             quads: 1,
             at_once: 2,
+            depth: 1,
             enter: || {},
             leave: || {},
             accs: accs::<W>(),

@@ -22,9 +22,9 @@ pub(super) const HEIGHT: usize = 32;
 /// Panels that are multiplied together: chunks stay in the first-level cache for so long.
 pub(super) const PANELS: usize = 4;
 
-/// Whether AMX multiplies this type. Where a result has eight sums, each would be a tile to be stored and scaled, which takes as long as AVX-512.
+/// Whether AMX multiplies this type. Of blocks of 32 with eight sums for each result, a tile would have four products to sum.
 pub(super) fn fits<W: Weight>() -> bool {
-    matches!(W::KIND, Kind::Blocks | Kind::Integer) && amx::exists()
+    matches!(W::KIND, Kind::Blocks | Kind::Integer | Kind::Lanes) && amx::exists()
 }
 
 /// Divides the registers: rows of 64 codes, or of 32 where those have a scale.

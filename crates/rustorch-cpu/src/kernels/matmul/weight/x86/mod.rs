@@ -1,6 +1,7 @@
 //! Vector kernels for x86-64.
 
 mod amx;
+mod amx_lanes;
 mod codes;
 mod dot;
 mod grouped;
@@ -31,16 +32,21 @@ const fn wide<W: Weight>() -> bool {
 /// The kernels of a type with vector code.
 pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
     if isa == Isa::Avx512 && amx::fits::<W>() {
-        return Kernels {
+        let kernels = Kernels {
             rows: rows_avx512::<W>,
-            panels: Some(panels_amx::<W>),
             quads: amx::QUADS,
             at_once: amx::PANELS,
             enter: amx::enter::<W>,
             leave: amx::leave,
-            unpack: unpack_amx::<W>,
             finish: finish::<W>(isa),
             ..Kernels::portable::<W>()
+        };
+        return if const { portable_lanes::is::<W>() } {
+            let (panels, unpack) =
+                (Some(panels_amx_lanes::<W> as super::PanelsFn), unpack_amx_lanes::<W> as super::UnpackFn);
+            Kernels { panels, unpack, depth: amx_lanes::DEPTH, ..kernels }
+        } else {
+            Kernels { panels: Some(panels_amx::<W>), unpack: unpack_amx::<W>, ..kernels }
         };
     }
     let (rows, panels): (super::RowsFn, Option<super::PanelsFn>) = match isa {
@@ -112,6 +118,8 @@ wrappers! {
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512_lanes::panels::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": unpack_amx<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = amx::unpack_row::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_amx<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = amx::panels::<W>;
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": unpack_amx_lanes<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = amx_lanes::unpack_row::<W>;
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_amx_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = amx_lanes::panels::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": finish_avx512_lanes<W: Weight>(acc: &mut [Acc], out: &mut Acc) = panel512_lanes::finish::<W>;
     "avx2,fma,f16c,bmi2": rows_lanes<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = lanes::plain_rows::<W>;
     "avx2,fma,f16c,bmi2": rows_grouped<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = grouped::rows::<W>;
