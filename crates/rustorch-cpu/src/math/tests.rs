@@ -313,9 +313,9 @@ fn gelu_keeps_its_digits_where_it_is_small() {
 #[test]
 fn sigmoid_and_silu_far_from_zero() {
     let xs: Vec<f32> = (-15_000..15_000).map(|i| i as f32 * 0.01 + 3e-4).collect();
-    let exact: [(&str, fn(f64) -> f64); 2] =
-        [("sigmoid", |x| 1.0 / (1.0 + (-x).exp())), ("silu", |x| x / (1.0 + (-x).exp()))];
-    for (name, exact) in exact {
+    type Case = (&'static str, fn(f64) -> f64);
+    let cases: [Case; 2] = [("sigmoid", |x| 1.0 / (1.0 + (-x).exp())), ("silu", |x| x / (1.0 + (-x).exp()))];
+    for (name, exact) in cases {
         let mut out = vec![f32::NAN; xs.len()];
         simd::run(Each(name, &xs, &mut out));
         for (&x, &got) in xs.iter().zip(&out) {
