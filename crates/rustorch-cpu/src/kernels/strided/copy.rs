@@ -47,13 +47,22 @@ pub(crate) fn copy_rows(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) 
     if (to.strides[last] != 1 || from.strides[last] > 1 && across.is_none()) && joint.dims[last] >= TILE {
         let outer = Outer::new(&joint, &[last]);
         let (len, step, to_step) = (joint.dims[last], from.strides[last], to.strides[last]);
-        pool.ranges(outer.count(), (GRAIN / (len * size)).max(1), |range| {
-            outer.each(range, |[to_index, from_index]| {
-                // SAFETY: one row that the views have, of different memory.
-                unsafe {
-                    copy_run(from.at_index(from_index), step, to.at_index(to_index), to_step, len, size);
-                }
-            });
+        // Rows that follow each other as their elements do are one long row.
+        let part = len.min(GRAIN / size);
+        let parts = len.div_ceil(part);
+        pool.ranges(outer.count() * parts, (GRAIN / (part * size)).max(1), |range| {
+            let copy = |[to_index, from_index]: [usize; 2], first: usize| {
+                let (from, to) =
+                    (from.at_index(from_index + first * step), to.at_index(to_index + first * to_step));
+                // SAFETY: part of a row that the views have, of different memory.
+                unsafe { copy_run(from, step, to, to_step, part.min(len - first), size) };
+            };
+            if parts == 1 {
+                return outer.each(range, |row| copy(row, 0));
+            }
+            for i in range {
+                outer.each(i / parts..i / parts + 1, |row| copy(row, i % parts * part));
+            }
         });
         return Ok(true);
     }
