@@ -46,9 +46,7 @@ pub(super) fn map_sum_into<T: Real>(x: &[T], out: &mut [T], f: impl Fn(T) -> T) 
     let (outs, out_tail) = out.as_chunks_mut::<WIDTH>();
     let mut whole = [T::ZERO; WIDTH];
     for (i, (chunk, out)) in chunks.iter().zip(outs).enumerate() {
-        for j in (0..WIDTH).step_by(64 / size_of::<T>()) {
-            prefetch(next.wrapping_add(i * WIDTH + j));
-        }
+        prefetch_chunk(next, i);
         for j in 0..WIDTH {
             out[j] = f(chunk[j]);
             whole[j] = whole[j] + out[j];
@@ -70,14 +68,53 @@ pub(super) fn dot<T: Real>(x: &[T], y: &[T]) -> T {
     sum
 }
 
-/// The sums of the deviations from a number and of their squares, in one pass, each in the order of [`map_sum`].
+/// The sums of the deviations from a number and of their squares, in one pass, each in the order of [`map_sum`]. Prefetches as many elements
+/// from an address on, unless it is null.
 #[inline(always)]
-pub(super) fn deviations<T: Real>(x: &[T], centre: T) -> (T, T) {
-    let [sum, squares] = sums([x], |[x]| {
+pub(super) fn deviations<T: Real>(x: &[T], centre: T, ahead: *const T) -> (T, T) {
+    let take = |[sum, squares]: [T; 2], [x]: [T; 1]| {
         let deviation = x - centre;
-        [deviation, deviation * deviation]
-    });
-    (sum, squares)
+        [sum + deviation, squares + deviation * deviation]
+    };
+    let [sum, squares] = if ahead.is_null() {
+        lanes([x], [T::ZERO; 2], take)
+    } else {
+        lanes_beside([x], |i| prefetch_chunk(ahead, i), [T::ZERO; 2], take)
+    };
+    (total(sum), total(squares))
+}
+
+/// Writes a function of corresponding elements. `prefetches` the elements behind the first ones: those of the next row, in most cases.
+#[inline(always)]
+pub(super) fn map_into<T: Real, const N: usize>(
+    x: [&[T]; N],
+    out: &mut [T],
+    f: impl Fn([T; N]) -> T,
+    prefetches: bool,
+) {
+    let next = x[0].as_ptr_range().end;
+    let chunks = x.map(|x| x.as_chunks::<WIDTH>());
+    let (outs, out_tail) = out.as_chunks_mut::<WIDTH>();
+    for (i, out) in outs.iter_mut().enumerate() {
+        if prefetches {
+            prefetch_chunk(next, i);
+        }
+        let chunk = chunks.map(|(whole, _)| &whole[i]);
+        for (j, out) in out.iter_mut().enumerate() {
+            *out = f(chunk.map(|chunk| chunk[j]));
+        }
+    }
+    for (j, out) in out_tail.iter_mut().enumerate() {
+        *out = f(chunks.map(|(_, tail)| tail[j]));
+    }
+}
+
+/// Prefetches a chunk of [`WIDTH`] elements, counted from an address on.
+#[inline(always)]
+fn prefetch_chunk<T>(from: *const T, i: usize) {
+    for j in (0..WIDTH).step_by(64 / size_of::<T>()) {
+        prefetch(from.wrapping_add(i * WIDTH + j));
+    }
 }
 
 /// The sums of some numbers and of their products with the deviations of others from `centre + rest`, in one pass, each in the order of
@@ -110,6 +147,17 @@ pub(super) fn lanes<T: Copy, const N: usize, const M: usize>(
     start: [T; M],
     take: impl Fn([T; M], [T; N]) -> [T; M],
 ) -> [[T; WIDTH]; M] {
+    lanes_beside(x, |_| {}, start, take)
+}
+
+/// [`lanes`], with something done before each chunk of [`WIDTH`] elements, which gets its number.
+#[inline(always)]
+fn lanes_beside<T: Copy, const N: usize, const M: usize>(
+    x: [&[T]; N],
+    beside: impl Fn(usize),
+    start: [T; M],
+    take: impl Fn([T; M], [T; N]) -> [T; M],
+) -> [[T; WIDTH]; M] {
     let step = |lanes: &mut [[T; WIDTH]; M], j: usize, x: [T; N]| {
         let mut state = start;
         for (state, lanes) in state.iter_mut().zip(&*lanes) {
@@ -122,6 +170,7 @@ pub(super) fn lanes<T: Copy, const N: usize, const M: usize>(
     let chunks = x.map(|x| x.as_chunks::<WIDTH>());
     let mut whole = start.map(|start| [start; WIDTH]);
     for i in 0..chunks.iter().map(|(whole, _)| whole.len()).min().unwrap_or(0) {
+        beside(i);
         let chunk = chunks.map(|(whole, _)| &whole[i]);
         // New ones, not written where the old ones are: lanes that are written only where they change would be kept in memory.
         let mut next = whole;

@@ -34,6 +34,14 @@ impl<T: Real> Task for Measure<'_, T> {
     type Output = Moments<T>;
     #[inline(always)]
     fn run<L: Level>(self, _: L) -> Moments<T> {
+        self.prefetching(std::ptr::null())
+    }
+}
+
+impl<T: Real> Measure<'_, T> {
+    /// The moments, while as many elements from an address on, unless it is null, are read into the first-level cache.
+    #[inline(always)]
+    pub(super) fn prefetching(self, ahead: *const T) -> Moments<T> {
         let Measure(x) = self;
         let n = x.len() as f64;
         let mut total = 0.0;
@@ -42,8 +50,9 @@ impl<T: Real> Task for Measure<'_, T> {
         }
         let centre = T::of(total / n);
         let (mut rest, mut squares) = (0.0, 0.0);
-        for block in x.chunks(BLOCK) {
-            let (sum, sum_of_squares) = deviations(block, centre);
+        for (i, block) in x.chunks(BLOCK).enumerate() {
+            let ahead = if ahead.is_null() { ahead } else { ahead.wrapping_add(i * BLOCK) };
+            let (sum, sum_of_squares) = deviations(block, centre, ahead);
             rest += sum.to_f64();
             squares += sum_of_squares.to_f64();
         }

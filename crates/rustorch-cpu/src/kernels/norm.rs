@@ -1,5 +1,6 @@
 //! Layer and RMS normalisation.
 
+use super::lanes::map_into;
 use super::measure::{Measure, Moments};
 use super::pointwise::add;
 use super::strided::{self, Rows, RowsMut, for_rows, unreachable_memory};
@@ -158,6 +159,9 @@ pub(super) fn squares<T: Real>(x: &[T]) -> f64 {
     sums.iter().sum()
 }
 
+/// Bytes of rows during which the next one and the result's are prefetched: all of them, weight and bias are in the first-level cache then.
+const NEAR: usize = 8 << 10;
+
 struct Layer<'a, T> {
     eps: f64,
     x: &'a [T],
@@ -171,20 +175,19 @@ impl<T: Real> Task for Layer<'_, T> {
     #[inline(always)]
     fn run<L: Level>(self, level: L) {
         let Layer { eps, x, weight, bias, out } = self;
-        let Moments { centre, rest, variance } = Measure(x).run(level);
+        let is_near = size_of_val(x) <= NEAR;
+        let measure = Measure(x);
+        let Moments { centre, rest, variance } = match is_near {
+            true => measure.prefetching(out.as_ptr()),
+            false => measure.run(level),
+        };
         let factor = T::ONE / (variance + T::of(eps)).sqrt();
         let hat = |x: T| (x - centre - rest) * factor;
         match (weight, bias) {
-            (None, _) => out.iter_mut().zip(x).for_each(|(out, &x)| *out = hat(x)),
-            (Some(weight), None) => {
-                for ((out, &x), &w) in out.iter_mut().zip(x).zip(weight) {
-                    *out = hat(x) * w;
-                }
-            }
+            (None, _) => map_into([x], out, |[x]| hat(x), is_near),
+            (Some(weight), None) => map_into([x, weight], out, |[x, w]| hat(x) * w, is_near),
             (Some(weight), Some(bias)) => {
-                for (((out, &x), &w), &b) in out.iter_mut().zip(x).zip(weight).zip(bias) {
-                    *out = hat(x) * w + b;
-                }
+                map_into([x, weight, bias], out, |[x, w, b]| hat(x) * w + b, is_near);
             }
         }
     }

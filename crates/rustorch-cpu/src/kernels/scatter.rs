@@ -19,6 +19,10 @@ use std::slice::Iter;
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 14;
 
+/// Changes of one line that are worth dividing among threads, each of which goes through all of them, and among how many.
+const LONG: usize = 1 << 15;
+const MOST_PARTS: usize = 8;
+
 /// `x` with `src` written or added at `index`. Lines along the axis are independent; inside one, sources go in order. Over `x`
 /// itself, nothing but the chosen elements is touched; where lines are strided, nothing but their lines.
 pub(super) fn run(
@@ -193,6 +197,23 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
     ) -> Result<(), Fault> {
         let (source, mut place) = (strided::part(src, &self.from), strided::part_mut(out, &self.to));
         let (source, target) = (Rows::<T>::new(&source, axis)?, RowsMut::<T>::new(&mut place, axis)?);
+        let is_long = source.count() == 1 && self.n >= LONG && source.repeated(0).is_none();
+        if self.step == 1 && is_long && pool.threads() > 1 {
+            // Each thread goes through all changes of the only line, for its part of the places: the order of those of a place stays.
+            let mut gathered = Vec::new();
+            let (chosen, values) = (&self.chosen[self.start(0)..], source.row(0, &mut gathered));
+            let (len, parts) = (target.len(), pool.threads().min(MOST_PARTS));
+            pool.run(parts, |i| {
+                let changes =
+                    chosen.iter().zip(values).map(|(&place, &value)| (place.into() as usize, value));
+                // SAFETY: each part belongs to one thread, and the line holds the elements of `x`.
+                unsafe {
+                    let part = len * i / parts..len * (i + 1) / parts;
+                    target.update_part(0, part, values[0], changes, f);
+                }
+            });
+            return Ok(());
+        }
         if self.step == 1 {
             // A loop of its own: it has no step to count.
             pool.ranges(source.count(), (GRAIN / self.n).max(1), |range| {

@@ -66,14 +66,6 @@ pub(super) fn exp_within<L: Level>(l: L, x: f32) -> f32 {
     (l.fma(polynomial(l, r, EXP) * r, r, r) + 1.0) * power(n)
 }
 
-/// 2ˣ for |x| up to 126, where 2ⁿ has an exponent.
-#[inline(always)]
-fn exp2_within<L: Level>(l: L, x: f32) -> f32 {
-    let shifted = x + ROUNDER;
-    let f = x - (shifted - ROUNDER);
-    l.fma(polynomial(l, f, EXP2), f, 1.0) * power(low_bits(shifted))
-}
-
 /// r and n.
 #[inline(always)]
 fn reduce<L: Level>(l: L, x: f32) -> (f32, i32) {
@@ -205,21 +197,14 @@ pub(super) fn cos<L: Level>(l: L, x: f32) -> f32 {
     if (quadrant + 1) & 2 == 0 { y } else { -y }
 }
 
-/// Hyperbolic tangent.
+/// Hyperbolic tangent: (1 − e^−2|x|)/(1 + e^−2|x|), each side rounded once.
 #[inline(always)]
 pub(super) fn tanh<L: Level>(l: L, x: f32) -> f32 {
-    let t = x.abs();
-    let z = x * x;
-    let near = l.fma(polynomial(l, z, TANH) * z, x, x);
-    // Beyond 10 the result is 1; a NaN fails the test.
-    let capped = if t > 10.0 { 10.0 } else { t };
-    let far = 1.0 - 2.0 / (exp_within(l, 2.0 * capped) + 1.0);
-    // Also of −0, whose product is another zero.
-    if t < 0.625 { near.copysign(x) } else { far.copysign(x) }
+    // Beyond 9.2 the result is 1; a NaN fails the test.
+    let t = if x.abs() > 9.2 { 9.2 } else { x.abs() };
+    let (m, power) = exp_less_one(l, -2.0 * t, 0);
+    (l.fma(m, power, power - 1.0) / l.fma(m, power, power + 1.0)).copysign(x)
 }
-
-/// (tanh x − x)/x³, in x²
-const TANH: [f32; 5] = [-0.0057049915, 0.020639092, -0.053739715, 0.13331442, -0.3333328];
 
 /// The error function.
 #[inline(always)]
@@ -250,70 +235,74 @@ const ERFC: [f32; 8] = [
 /// x·Φ(x). Φ(−|x|) is computed as a power of 2, which keeps its digits where it is small; 1 + erf would lose them.
 #[inline(always)]
 pub(super) fn gelu<L: Level>(l: L, x: f32) -> f32 {
-    let t = x.abs();
     // Beyond 5.9 the tail is not computed: the results are x, and zero, whose distance from the function is below 2e-8.
-    let capped = if t > 5.9 { 5.9 } else { t };
-    let tail = exp2_within(l, -(polynomial(l, capped, GELU) * capped));
-    let tail = if t > 5.9 { 0.0 } else { tail };
-    0.5 * x * if x < 0.0 { tail } else { 2.0 - tail }
+    let t = -x.abs();
+    let capped = if t < -5.9 { -5.9 } else { t };
+    let exponent = polynomial(l, capped, GELU) * capped;
+    // The bias of exponents is in the low bits, less one: half of the tail counts.
+    let shifted = exponent + (ROUNDER + 126.0);
+    let f = exponent - (shifted - (ROUNDER + 126.0));
+    let tail = l.fma(polynomial(l, f, EXP2), f, 1.0) * f32::from_bits(shifted.to_bits() << 23);
+    let tail = if t < -5.9 { 0.0 } else { tail };
+    // −|x|, but where x is large and positive, so that an infinite one is not multiplied by the tail's zero.
+    let factor = if x < capped { x } else { capped };
+    l.fma(factor, tail, if x < 0.0 { 0.0 } else { x })
 }
 
-/// −log₂(1 − erf(t/√2))/t
+/// log₂(1 − erf(−t/√2))/t
 const GELU: [f32; 10] = [
-    2.7336839e-08,
+    -2.7336839e-08,
     -8.2467784e-07,
-    1.0642277e-05,
+    -1.0642277e-05,
     -7.4763106e-05,
-    0.00027432138,
+    -0.00027432138,
     1.0544979e-05,
-    -0.006959654,
+    0.006959654,
     0.05245004,
-    0.4592179,
+    -0.4592179,
     1.1511046,
 ];
 
-/// eˣ for x up to 0.
+/// m and a power of 2 of which eˣ·2ᵇ is (1 + m) times as much, where the power is in the range of exponents.
 #[inline(always)]
-fn exp_of_negative<L: Level>(l: L, x: f32) -> f32 {
-    // A NaN fails the test.
-    let x = if x < -150.0 { -150.0 } else { x };
-    let (r, n) = reduce_within(l, x);
-    let e = l.fma(polynomial(l, r, EXP) * r, r, r) + 1.0;
-    // In two factors, since 2ⁿ may be below the normal range. Far below it the first is 0, as in `reduce`.
-    let scaled = e * f32::from_bits((n.wrapping_add(127 + 64).max(0) as u32) << 23);
-    scaled * f32::from_bits((127 - 64) << 23)
+fn exp_less_one<L: Level>(l: L, x: f32, b: i8) -> (f32, f32) {
+    // The bias of exponents is in the low bits, too.
+    let rounder = ROUNDER + 127.0 + f32::from(b);
+    let shifted = l.fma(x, consts::LOG2_E, rounder);
+    let whole = shifted - rounder;
+    let high = l.fma(whole, -0.693_359_4, x);
+    let r = l.fma(whole, 2.121_944_4e-4, high);
+    (l.fma(polynomial(l, r, EXP) * r, r, r), f32::from_bits(shifted.to_bits() << 23))
+}
+
+/// 2⁻⁶⁴
+const SMALL: f32 = f32::from_bits((127 - 64) << 23);
+
+/// (1 + e⁻ˣ)·2⁻⁶⁴, which is in the range of exponents wherever 1/(1 + e⁻ˣ) is not zero.
+#[inline(always)]
+fn one_plus_exp<L: Level>(l: L, x: f32) -> f32 {
+    // Up there e⁻ˣ does not count; a NaN fails both tests. Down there it becomes infinite, by a power that is: a quotient of zero, since
+    // CPUs take a hundred times as long for one that is rounded to it. Between −110 and −133 m might be negative beside that power.
+    let x = if x > 40.0 { 40.0 } else { x };
+    let x = if x < -110.0 { -133.18 } else { x };
+    let (m, power) = exp_less_one(l, -x, -64);
+    // The smaller term first, so that the sum is rounded by hardly more than once.
+    let (low, high) = if power > SMALL { (SMALL, power) } else { (power, SMALL) };
+    l.fma(m, power, low) + high
 }
 
 /// 1/(1 + e⁻ˣ)
 #[inline(always)]
 pub(super) fn sigmoid<L: Level>(l: L, x: f32) -> f32 {
-    let e = exp_of_negative(l, -x.abs());
-    over_one_plus(l, if x < 0.0 { e } else { 1.0 }, 0.0, e)
+    1.0 / one_plus_exp(l, x) * SMALL
 }
 
 /// x·sigmoid(x)
 #[inline(always)]
 pub(super) fn silu<L: Level>(l: L, x: f32) -> f32 {
-    let e = exp_of_negative(l, -x.abs());
-    // What rounding the product lost counts, too.
-    let product = x * e;
-    let lost = l.fma(x, e, -product);
-    let (a, rest) = if x < 0.0 { (product, lost) } else { (x, 0.0) };
-    let y = over_one_plus(l, a, rest, e);
-    // What is left of an infinite quotient is NaN, and of −0 another zero.
-    if x == 0.0 || x == f32::INFINITY { x } else { y }
-}
-
-/// `(a + rest)/(1 + e)` for a small rest and e from 0 to 1, mending the rounding of the divisor, by one division: what is left after the rounded
-/// quotient is divided by the same reciprocal.
-#[inline(always)]
-fn over_one_plus<L: Level>(l: L, a: f32, rest: f32, e: f32) -> f32 {
-    let divisor = 1.0 + e;
-    let lost = e - (divisor - 1.0);
-    let reciprocal = 1.0 / divisor;
-    let quotient = a * reciprocal;
-    let left = l.fma(-quotient, divisor, a) + l.fma(-quotient, lost, rest);
-    l.fma(left, reciprocal, quotient)
+    let y = x / one_plus_exp(l, x) * SMALL;
+    // Where the quotient might overflow.
+    if x > 40.0 { x } else { y }
 }
 
 macro_rules! through_double {

@@ -85,6 +85,26 @@ fn many_integers_are_added_at_few_places() {
 }
 
 #[test]
+fn the_last_of_many_values_for_a_place_stays() {
+    for (n, len) in [(1000, 10), (1 << 15, 5), ((1 << 16) + 3, 70_001)] {
+        let (chosen, start) = (places(n, len), noise(4, len));
+        let source: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        let mut want = start.clone();
+        for (&at, &value) in chosen.iter().zip(&source) {
+            want[at as usize] = value;
+        }
+        let op = Op::Scatter(Scatter { axis: 0, mode: ScatterMode::Replace });
+        let (x, index) = (Tensor::new(&[len], &start), Tensor::new(&[n], &chosen));
+        assert_eq!(run1::<f32>(&op, &[&x, &index, &Tensor::new(&[n], &source)]), want, "{n} {len}");
+        // Into every other element.
+        let spread: Vec<f32> = start.iter().flat_map(|&x| [x, 9.0]).collect();
+        let mut out = Tensor::new(&[2 * len], &spread).with(|l| l.slice(0, 0, len, 2).unwrap());
+        out.write(&op, &[&x, &index, &Tensor::new(&[n], &source)]).unwrap();
+        assert_eq!(out.values::<f32>(), want, "{n} {len}");
+    }
+}
+
+#[test]
 fn running_sums_of_several_lines_are_those_of_each() {
     for (lines, len) in [(1, 5), (3, 7), (4, 1), (5, 1000), (9, 0), (66, 33)] {
         let mut x = noise(3, lines * len);

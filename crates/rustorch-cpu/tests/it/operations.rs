@@ -3,9 +3,9 @@
 use crate::testing::{Tensor, close, fails, noise, run, run1};
 use rustorch_core::{
     AddRmsNorm, Arange, BinaryOp, C64, C128, Cast, Clamp, CompareOp, Concat, CopyOp, DType, Element,
-    Embedding, Error, Fill, Gather, GluOp, IndexSelect, LayerNorm, Op, Pad, QuantType, RmsNorm, RopeParams,
-    RopeStyle, Scalar, Scatter, ScatterMode, Shape, Softmax, Sort, TopK, Tri, UnaryOp, Where, Yarn, bf16,
-    f16,
+    Embedding, Error, Fill, Gather, GluOp, IndexSelect, LayerNorm, Layout, Op, Pad, QuantType, RmsNorm,
+    RopeParams, RopeStyle, Scalar, Scatter, ScatterMode, Shape, Softmax, Sort, TopK, Tri, UnaryOp, Where,
+    Yarn, bf16, f16,
 };
 
 #[test]
@@ -276,6 +276,47 @@ fn fills_and_counts() {
     assert_eq!(run1::<i64>(&arange(Scalar::Int(5), Scalar::Int(-2), 4, DType::I64), &[]), [5, 3, 1, -1]);
     let got = run1::<f32>(&arange(Scalar::Float(0.0), Scalar::Float(0.1), 100_000, DType::F32), &[]);
     assert_eq!(got[99_999], (99_999.0f64 * 0.1) as f32);
+}
+
+#[test]
+fn arange_counts_beyond_its_blocks() {
+    let arange = |start, step, len, dtype| Op::Arange(Arange { start, step, len, dtype });
+    let len = 3 * (1 << 16) + 5;
+    let got = run1::<i64>(&arange(Scalar::Int(-7), Scalar::Int(3), len, DType::I64), &[]);
+    assert!(got.iter().enumerate().all(|(i, &x)| x == i as i64 * 3 - 7));
+    let got = run1::<f64>(&arange(Scalar::Float(0.25), Scalar::Float(-0.1), len, DType::F64), &[]);
+    assert!(got.iter().enumerate().all(|(i, &x)| x == 0.25 + -0.1 * i as f64));
+    let got = run1::<i32>(&arange(Scalar::Float(0.5), Scalar::Float(0.75), len, DType::I32), &[]);
+    assert!(got.iter().enumerate().all(|(i, &x)| x == (0.5 + 0.75 * i as f64) as i32));
+}
+
+#[test]
+fn elements_that_lie_apart_are_copied_from_and_to() {
+    fn check<T: Element + PartialEq + std::fmt::Debug>(make: impl Fn(usize) -> T) {
+        // Rows that are short, and of a vector and some more; enough for several threads.
+        for (rows, cols) in [(3, 5), (7, 16), (5, 37), (300, 600)] {
+            for (step, to_step) in [(1, 2), (2, 1), (2, 2), (3, 1), (1, 3), (2, 3)] {
+                let every = |step| move |l: &Layout| l.slice(1, 0, cols, step).unwrap();
+                let values: Vec<T> = (0..rows * cols * step).map(&make).collect();
+                let x = Tensor::new(&[rows, cols * step], &values).with(every(step));
+                let before: Vec<T> = (0..rows * cols * to_step).map(|i| make(i + 77)).collect();
+                let mut want = before.clone();
+                for i in 0..rows * cols {
+                    want[i * to_step] = values[i * step];
+                }
+                let mut out = Tensor::new(&[rows, cols * to_step], &before).with(every(to_step));
+                out.write(&Op::Copy(CopyOp), &[&x]).unwrap();
+                let whole =
+                    out.with(|_| Layout::contiguous(Shape::new(&[rows, cols * to_step][..]).unwrap()));
+                assert_eq!(whole.values::<T>(), want, "{rows} {cols} {step} {to_step}");
+            }
+        }
+    }
+    check::<u8>(|i| i as u8);
+    check::<f16>(|i| f16::from_f32((i % 1000) as f32));
+    check::<f32>(|i| i as f32);
+    check::<f64>(|i| i as f64);
+    check::<rustorch_core::C128>(|i| rustorch_core::C128::new(i as f64, -1.0));
 }
 
 #[test]

@@ -66,6 +66,14 @@ impl Tensor {
         self.layout.indices().map(|i| unsafe { *all.add(i - self.layout.offset()) }).collect()
     }
 
+    /// Runs an operation with two threads, into this tensor's elements.
+    pub(crate) fn write(&mut self, op: &Op, args: &[&Tensor]) -> Result<(), Fault> {
+        let views: Vec<View<'_>> = args.iter().map(|x| x.view()).collect();
+        // SAFETY: layouts are views of the one that was made for the buffer.
+        let out = unsafe { ViewMut::new(&mut self.buffer, self.dtype, &self.layout) };
+        cpu(2).run(op, &views, &mut [out])
+    }
+
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.view().as_bytes().unwrap().to_vec()
     }

@@ -1,6 +1,6 @@
 //! Copies between layouts of one shape.
 
-use super::map::{InPlace, Loop};
+use super::map::{InPlace, Loop, copy_run};
 use super::outer::Outer;
 use super::{base, base_mut, unreachable_memory};
 use crate::ThreadPool;
@@ -22,7 +22,7 @@ const LINE: usize = 64;
 
 /// Copies elements between any layouts of one shape: rows that are contiguous on both sides as a whole, rows of one repeated element
 /// by filling them, others by tiles of the dimensions that are contiguous on either side, so that whole cache lines are read and
-/// written. `false` where nothing of this helps.
+/// written, or element by element, where rows are not short. `false` where nothing of this helps.
 pub(crate) fn copy_rows(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<bool, Fault> {
     if x.dtype() != out.dtype() || x.is_aliased() {
         return Ok(false);
@@ -39,10 +39,36 @@ pub(crate) fn copy_rows(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) 
     let joint = Loop::new(out, std::slice::from_ref(x), InPlace::Direct)?;
     let (to, from) = (&joint.operands[0], &joint.operands[1]);
     let last = joint.dims.len() - 1;
-    if joint.numel() == 0 || to.strides[last] != 1 {
+    if joint.numel() == 0 {
         return Ok(false);
     }
     let size = to.size;
+    let across = (0..last).find(|&axis| from.strides[axis] == 1);
+    if (to.strides[last] != 1 || from.strides[last] > 1 && across.is_none()) && joint.dims[last] >= TILE {
+        let outer = Outer::new(&joint, &[last]);
+        let (len, step, to_step) = (joint.dims[last], from.strides[last], to.strides[last]);
+        // Rows that follow each other as their elements do are one long row.
+        let part = len.min(GRAIN / size);
+        let parts = len.div_ceil(part);
+        pool.ranges(outer.count() * parts, (GRAIN / (part * size)).max(1), |range| {
+            let copy = |[to_index, from_index]: [usize; 2], first: usize| {
+                let (from, to) =
+                    (from.at_index(from_index + first * step), to.at_index(to_index + first * to_step));
+                // SAFETY: part of a row that the views have, of different memory.
+                unsafe { copy_run(from, step, to, to_step, part.min(len - first), size) };
+            };
+            if parts == 1 {
+                return outer.each(range, |row| copy(row, 0));
+            }
+            for i in range {
+                outer.each(i / parts..i / parts + 1, |row| copy(row, i % parts * part));
+            }
+        });
+        return Ok(true);
+    }
+    if to.strides[last] != 1 {
+        return Ok(false);
+    }
     if from.strides[last] == 1 {
         let outer = Outer::new(&joint, &[last]);
         let row = joint.dims[last] * size;
@@ -66,7 +92,7 @@ pub(crate) fn copy_rows(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) 
         });
         return Ok(true);
     }
-    let Some(across) = (0..last).find(|&axis| from.strides[axis] == 1) else { return Ok(false) };
+    let Some(across) = across else { return Ok(false) };
     let (rows, cols) = (joint.dims[across], joint.dims[last]);
     if rows < 4 || cols < 4 {
         return Ok(false);

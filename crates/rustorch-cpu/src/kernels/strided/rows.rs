@@ -9,6 +9,7 @@ use super::{base, base_mut, map::copy_run, unreachable_memory};
 use crate::ThreadPool;
 use rustorch_core::{Dims, Element, Fault, View, ViewMut};
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -323,6 +324,29 @@ impl<'a, T: Element> RowsMut<'a, T> {
                 let place = first.add(k * stride);
                 place.write(f(place.read(), new));
             }
+        }
+    }
+
+    /// [`update`](Self::update) of those elements that are in a part of the line. The others' changes are made to `spare`, and lost: a
+    /// branch would be mispredicted half of the time.
+    ///
+    /// # Safety
+    /// As there, of the elements of the part.
+    pub(crate) unsafe fn update_part(
+        &self,
+        i: usize,
+        part: Range<usize>,
+        mut spare: T,
+        changes: impl Iterator<Item = (usize, T)>,
+        mut f: impl FnMut(T, T) -> T,
+    ) {
+        assert!(i < self.count() && part.end <= self.lines.len, "part outside the view");
+        let (first, stride) = (self.lines.at::<T>(i), self.lines.stride);
+        for (k, new) in changes {
+            let inside = first.wrapping_add(k.wrapping_mul(stride));
+            let place = if k.wrapping_sub(part.start) < part.len() { inside } else { &raw mut spare };
+            // SAFETY: an element of the part, initialised and ours alone by the contract, or the spare one.
+            unsafe { place.write(f(place.read(), new)) };
         }
     }
 }

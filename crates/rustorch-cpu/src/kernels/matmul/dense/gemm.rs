@@ -253,14 +253,14 @@ unsafe fn multiply<A: Arithmetic, C: Columns<A::E>>(
             let n = columns.min(range.end - j);
             let sums_of =
                 |row: usize| Pitched { first: sums.add((row - rows.start) * columns), pitch: columns };
-            // Sums of all values are written to where results go, if they are results.
-            let is_plain = A::IS_PLAIN && n == columns && k > 0 && out.bias.is_none();
-            let in_place = if is_plain { out.pitched(j) } else { None };
+            // Sums of all values are written to where results go, if they are results, and begin with what stands there.
+            let are_results = A::SUMS_ARE_RESULTS && n == columns && k > 0 && out.bias.is_none();
+            let in_place = if are_results { out.pitched(j) } else { None };
             let result_of = |row: usize| match in_place {
                 Some(Pitched { first, pitch }) => Pitched { first: first.add(row * pitch).cast(), pitch },
                 None => sums_of(row),
             };
-            if A::ADDS {
+            if A::ADDS && in_place.is_none() {
                 for row in rows.clone() {
                     let sums = std::slice::from_raw_parts_mut(sums_of(row).first, n);
                     out.load(row, j, sums, A::start);
@@ -275,7 +275,10 @@ unsafe fn multiply<A: Arithmetic, C: Columns<A::E>>(
                 source.pack(isa, *w, (p, depth), (j, n), columns, scratch);
                 let is_last = p + depth == k;
                 for (row, height, tile) in tiles.over(rows.clone()) {
-                    let from = (A::ADDS || p > 0).then(|| sums_of(row).to_read());
+                    let from = match p {
+                        0 => A::ADDS.then(|| result_of(row).to_read()),
+                        _ => Some(sums_of(row).to_read()),
+                    };
                     let to = if is_last { result_of(row) } else { sums_of(row) };
                     tile(depth, packed.add(row * k + p * height), scratch, from, to);
                 }

@@ -62,6 +62,9 @@ pub(crate) trait Arithmetic: Sized + 'static {
     /// Whether elements are factors as they stand, and sums results: `X`, `W` and `E` are one type, and [`x`](Self::x), [`w`](Self::w) and,
     /// without bias, [`out`](Self::out) give back what they are given.
     const IS_PLAIN: bool = false;
+    /// Whether `X` and `E` are one type, and sums results as they stand: [`start`](Self::start) and, without bias, [`out`](Self::out) give
+    /// back what they are given.
+    const SUMS_ARE_RESULTS: bool = Self::IS_PLAIN;
     /// Whether sums begin with what stands in the result, by [`start`](Self::start), instead of zero.
     const ADDS: bool = false;
 

@@ -154,15 +154,21 @@ unsafe fn pack_side_by_side<A: Arithmetic, const H: usize>(
         return;
     }
     #[cfg(target_arch = "x86_64")]
-    let done = if A::IS_PLAIN
+    let done = if A::SUMS_ARE_RESULTS
         && size_of::<A::E>() == 4
         && H.is_multiple_of(4)
         && stride == 1
         && Isa::detect() > Isa::Portable
     {
         let done = k / 8 * 8;
-        // SAFETY: this function's contract; the CPU has AVX2, and elements, of 32 bits each, are packed as they stand.
+        // SAFETY: this function's contract; the CPU has AVX2, and elements have 32 bits, as factors have.
         unsafe { super::x86::interleave(rows.map(<*const A::X>::cast), done, out.cast()) };
+        if !A::IS_PLAIN {
+            for i in 0..done * H {
+                // SAFETY: packed elements, of the factors' type by `SUMS_ARE_RESULTS`.
+                unsafe { *out.add(i) = A::x(*out.add(i).cast::<A::X>()) };
+            }
+        }
         done
     } else {
         0

@@ -43,6 +43,7 @@ impl<T: Field, const CONJ: bool> Arithmetic for Minus<T, CONJ> {
     type W = T;
     type E = T;
     const ADDS: bool = true;
+    const SUMS_ARE_RESULTS: bool = true;
 
     #[inline(always)]
     fn x(x: T) -> T {
