@@ -38,6 +38,8 @@ fit("sin: (sin r - r)/r^3, in r^2", taylor(lambda z: (math.sin(math.sqrt(z)) - m
     0.0, 0.6170, range(4), lambda z: z)
 fit("cos: (cos r - 1 + r^2/2)/r^4, in r^2", taylor(lambda z: (math.cos(math.sqrt(z)) - 1 + z / 2) / z**2, lambda z: 1/24 - z/720 + z*z/40320 - z**3/3628800),
     0.0, 0.6170, range(4), lambda z: z * z / math.cos(math.sqrt(z)))
+fit("tanh: (tanh x - x)/x^3, in x^2", taylor(lambda z: (math.tanh(math.sqrt(z)) - math.sqrt(z)) / z**1.5, lambda z: -1/3 + 2*z/15 - 17*z*z/315 + 62*z**3/2835 - 1382*z**4/155925),
+    0.0, 0.625**2, range(5), lambda z: z**1.5 / math.tanh(math.sqrt(z)) if z else 0.0)
 fit("erf: erf(x)/x - 1, in x^2", taylor(lambda z: math.erf(math.sqrt(z)) / math.sqrt(z) - 1, lambda z: 2/math.sqrt(math.pi) * (1 - z/3 + z*z/10 - z**3/42 + z**4/216) - 1),
     0.0, 0.9375**2, range(7), lambda z: 1.0)
 fit("erfc: -ln(erfc t), t in 0.9375..4", lambda t: -math.log(math.erfc(t)), 0.93, 4.0, range(8), lambda t: math.erfc(t))
@@ -45,8 +47,6 @@ fit("gelu: log2(1 - erf(-t/sqrt 2))/t, t in -5.9..0", lambda t: math.log2(math.e
     -5.9, 0.0, range(10), lambda t: -t * max(math.erfc(-t / math.sqrt(2)) / (2 - math.erfc(-t / math.sqrt(2))), 2e-3))
 
 # The rest is of crates/rustorch-kernels/src/library/math.
-fit("tanh: (tanh x - x)/x^3, in x^2", taylor(lambda z: (math.tanh(math.sqrt(z)) - math.sqrt(z)) / z**1.5, lambda z: -1/3 + 2*z/15 - 17*z*z/315 + 62*z**3/2835 - 1382*z**4/155925),
-    0.0, 0.625**2, range(5), lambda z: z**1.5 / math.tanh(math.sqrt(z)) if z else 0.0)
 fit("asin: (asin x - x)/x^3, in x^2", taylor(lambda z: (math.asin(math.sqrt(z)) - math.sqrt(z)) / z**1.5, lambda z: 1/6 + 3*z/40 + 15*z*z/336 + 105*z**3/3456 + 945*z**4/42240),
     0.0, 0.2501, range(6), lambda z: z**1.5 / math.asin(math.sqrt(z)) if z else 0.0)
 fit("atan: (atan x - x)/x^3, in x^2", taylor(lambda z: (math.atan(math.sqrt(z)) - math.sqrt(z)) / z**1.5, lambda z: sum((-1)**(k + 1) * z**k / (2 * k + 3) for k in range(8))),
