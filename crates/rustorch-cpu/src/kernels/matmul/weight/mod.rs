@@ -160,8 +160,8 @@ pub(crate) struct Kernels {
     quads: usize,
     /// See `panels`; at most [`MOST_PANELS`].
     at_once: usize,
-    /// Chunks of a row that `panels` take at a time: as many as there are values, [`unpacked`](Self::unpacked) chunks apart, and those of a panel one
-    /// after the other.
+    /// Chunks of a row that `panels` take at a time, fewer at its end. Those of a row are [`unpacked`](Self::unpacked) chunks apart, those of a panel
+    /// one after the other.
     depth: usize,
     /// Prepares this thread for `panels`; the CPU has the instruction set of the kernels.
     enter: unsafe fn(),

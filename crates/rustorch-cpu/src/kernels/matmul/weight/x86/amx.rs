@@ -49,7 +49,27 @@ pub(super) unsafe fn leave() {
 
 /// Four tiles: sums of sixteen rows, of sixteen activations each.
 #[repr(C, align(64))]
-struct Sums([[[i32; LANES]; 16]; 4]);
+pub(super) struct Sums(pub(super) [[[i32; LANES]; 16]; 4]);
+
+/// Stores the tiles of sums.
+///
+/// # Safety
+/// The CPU has AMX, whose registers [`enter`] has divided.
+#[inline(always)]
+pub(super) unsafe fn store(to: *mut Sums) {
+    // SAFETY: this function's contract.
+    unsafe {
+        asm!(
+            "tilestored [{to} + {line}*1], tmm0",
+            "tilestored [{to} + {line}*1 + 1024], tmm1",
+            "tilestored [{to} + {line}*1 + 2048], tmm2",
+            "tilestored [{to} + {line}*1 + 3072], tmm3",
+            to = in(reg) to,
+            line = in(reg) 4 * LANES,
+            options(nostack),
+        );
+    }
+}
 
 /// The low and the high bytes of sixteen rows, then those of the next sixteen, times activations. A tile is cleared right before its first
 /// product: those that were cleared together are multiplied one after the other.
@@ -101,18 +121,14 @@ unsafe fn planes(codes: *const u8, x: *const i8, to: *mut Sums) {
             "tdpbusd tmm2, tmm4, tmm6",
             "tileloadd tmm5, [{lower} + {row}*1 + 448]",
             "tdpbssd tmm3, tmm5, tmm6",
-            "tilestored [{to} + {line}*1], tmm0",
-            "tilestored [{to} + {line}*1 + 1024], tmm1",
-            "tilestored [{to} + {line}*1 + 2048], tmm2",
-            "tilestored [{to} + {line}*1 + 3072], tmm3",
             codes = in(reg) codes,
             lower = in(reg) codes.wrapping_add(16 * size_of::<Chunk>()),
             x = in(reg) x,
             row = in(reg) size_of::<Chunk>(),
-            to = in(reg) to,
             line = in(reg) 4 * LANES,
             options(nostack),
         );
+        store(to);
     }
 }
 
@@ -145,17 +161,13 @@ unsafe fn four_blocks(codes: *const u8, x: *const i8, to: *mut Sums) {
             "tileloadd tmm7, [{x} + {line}*1 + 1536]",
             "tileloadd tmm5, [{codes} + {row}*1 + 96]",
             "tdpbssd tmm3, tmm5, tmm7",
-            "tilestored [{to} + {line}*1], tmm0",
-            "tilestored [{to} + {line}*1 + 1024], tmm1",
-            "tilestored [{to} + {line}*1 + 2048], tmm2",
-            "tilestored [{to} + {line}*1 + 3072], tmm3",
             codes = in(reg) codes,
             x = in(reg) x,
             row = in(reg) size_of::<Chunk>(),
-            to = in(reg) to,
             line = in(reg) 4 * LANES,
             options(nostack),
         );
+        store(to);
     }
 }
 

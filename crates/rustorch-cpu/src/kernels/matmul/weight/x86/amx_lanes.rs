@@ -4,7 +4,7 @@
 //! products for each lane, integers, so that the bits are those of the other kernels. Lanes are worked on one after the other, each
 //! over several chunks, so that the chains of sixteen rows and sixteen activations stay in registers.
 
-use super::amx::{HEIGHT, PANELS, scaled};
+use super::amx::{HEIGHT, PANELS, Sums, scaled, store};
 use super::codes::Vectored;
 use crate::kernels::matmul::weight::activation::{LANES, PanelChunk};
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, unpack_scales};
@@ -23,18 +23,12 @@ const HALF: usize = 16;
 /// Bytes of a lane in [`Chunk::tiles`]: low bytes, then high ones.
 const LANE_BYTES: usize = 2 * CHUNK / 8;
 
-/// The sums of low and high bytes, of two chunks.
-#[repr(C, align(64))]
-struct Sums([[[[i32; LANES]; HALF]; 2]; 2]);
-
-/// A lane of sixteen rows times activations, of two chunks.
+/// A lane of sixteen rows times activations, of two chunks: tiles of low and high bytes of one, then of the other.
 ///
 /// # Safety
 /// The CPU has AMX, whose registers are divided for rows of 32 bytes. Each chunk has fifteen behind it, and is one of activations likewise.
 #[inline(always)]
 unsafe fn products(w: [*const Chunk; 2], x: [*const PanelChunk; 2], lane: usize, to: *mut Sums) {
-    // No closure: it would be compiled for other instructions.
-    let codes = [w[0].cast::<u8>(), w[1].cast::<u8>()];
     let tiles = std::mem::offset_of!(Chunk, tiles) + lane * LANE_BYTES;
     let first = 4 * LANES * lane;
     // SAFETY: this function's contract; the compiler uses none of the registers.
@@ -54,19 +48,15 @@ unsafe fn products(w: [*const Chunk; 2], x: [*const PanelChunk; 2], lane: usize,
             "tilezero tmm3",
             "tileloadd tmm5, [{w1} + {row}*1 + 32]",
             "tdpbssd tmm3, tmm5, tmm7",
-            "tilestored [{to} + {line}*1], tmm0",
-            "tilestored [{to} + {line}*1 + 1024], tmm1",
-            "tilestored [{to} + {line}*1 + 2048], tmm2",
-            "tilestored [{to} + {line}*1 + 3072], tmm3",
-            w0 = in(reg) codes[0].wrapping_add(tiles),
-            w1 = in(reg) codes[1].wrapping_add(tiles),
+            w0 = in(reg) w[0].cast::<u8>().wrapping_add(tiles),
+            w1 = in(reg) w[1].cast::<u8>().wrapping_add(tiles),
             x0 = in(reg) x[0].cast::<u8>().wrapping_add(first),
             x1 = in(reg) x[1].cast::<u8>().wrapping_add(first),
             row = in(reg) size_of::<Chunk>(),
-            to = in(reg) to,
             line = in(reg) 4 * LANES,
             options(nostack),
         );
+        store(to);
     }
 }
 
@@ -130,7 +120,7 @@ macro_rules! each_row {
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn load(acc: *mut Acc) -> Chains {
+unsafe fn load_chains(acc: *mut Acc) -> Chains {
     // SAFETY: this function's contract.
     unsafe {
         let mut chains = [_mm512_setzero_ps(); HALF];
@@ -142,7 +132,7 @@ unsafe fn load(acc: *mut Acc) -> Chains {
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn store(acc: *mut Acc, chains: Chains) {
+unsafe fn store_chains(acc: *mut Acc, chains: Chains) {
     // SAFETY: this function's contract.
     unsafe { each_row!(|R| { _mm512_store_ps(row(acc, R), chains[R]) }) }
 }
@@ -162,7 +152,7 @@ unsafe fn add_lane<W: Weight>(
     // SAFETY: this function's contract; sums are stored before they are read. What is asked for need not exist.
     unsafe {
         let mut sums = MaybeUninit::<Sums>::uninit();
-        let mut chains = load(acc);
+        let mut chains = load_chains(acc);
         for c in (0..chunks).step_by(2) {
             // Of a last chunk without a second, its own sums are computed twice.
             let second = (c + 1).min(chunks - 1);
@@ -175,7 +165,8 @@ unsafe fn add_lane<W: Weight>(
             );
             let sums = &sums.assume_init_ref().0;
             for i in 0..(chunks - c).min(2) {
-                let ([low, high], w, x) = (&sums[i], w.add((c + i) * HEIGHT), x.add(c + i));
+                let ([low, high], w, x) =
+                    ([&sums[2 * i], &sums[2 * i + 1]], w.add((c + i) * HEIGHT), x.add(c + i));
                 let ahead = ahead.wrapping_add(i).cast::<[[i8; 4]; LANES]>().wrapping_add(lane);
                 let dx = _mm512_load_ps((*x).d[0].as_ptr());
                 let groups = _mm512_load_si512((*x).sums[lane].as_ptr().cast());
@@ -196,7 +187,7 @@ unsafe fn add_lane<W: Weight>(
                 });
             }
         }
-        store(acc, chains);
+        store_chains(acc, chains);
     }
 }
 
@@ -208,7 +199,7 @@ unsafe fn add_lane<W: Weight>(
 unsafe fn add_minima<W: Weight>(w: *const Chunk, x: *const PanelChunk, chunks: usize, acc: *mut Acc) {
     // SAFETY: this function's contract.
     unsafe {
-        let mut chains = load(acc);
+        let mut chains = load_chains(acc);
         for c in 0..chunks {
             let (w, x) = (w.add(c * HEIGHT), &*x.add(c));
             let dx = _mm512_load_ps(x.d[0].as_ptr());
@@ -224,7 +215,7 @@ unsafe fn add_minima<W: Weight>(w: *const Chunk, x: *const PanelChunk, chunks: u
                 chains[R] = _mm512_fnmadd_ps(d, _mm512_cvtepi32_ps(sum), chains[R]);
             });
         }
-        store(acc, chains);
+        store_chains(acc, chains);
     }
 }
 
