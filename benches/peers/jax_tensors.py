@@ -18,24 +18,17 @@ import subprocess
 import sys
 
 from side_by_side import build, options
-from torch_tensors import Ours, compare
+from torch_tensors import NamedCase, Ours, compare
 
 
-class Case:
+class Case(NamedCase):
     def __init__(self, name):
         import jax
         import numpy
 
         self.jax, self.jnp = jax, jax.numpy
         self.random = numpy.random.default_rng(0)
-        parts = name.split("/")
-        self.operation, self.dtype = parts[0], parts[1]
-        self.shapes = [[int(n) for n in shape.split("x")] for shape in parts[2].split(",")]
-        self.argument = int(parts[3]) if len(parts) > 3 else None
-
-    def type(self):
-        names = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "c64": "complex64", "i8": "int8", "i64": "int64"}
-        return getattr(self.jnp, names[self.dtype])
+        super().__init__(name, jax.numpy)
 
     def operand(self, i):
         values = self.random.integers(-4, 4, self.shapes[i]) if self.dtype in ["i8", "i64"] else self.random.standard_normal(self.shapes[i])
@@ -109,6 +102,8 @@ class Case:
         equations = {"einsum": "bij,bjk->bik", "einsum_heads": "bqhd,bkhd->bhqk", "einsum_outer": "i,j->ij", "einsum_sum": "ij,ij->"}
         if equation := equations.get(self.operation):
             return self.compiled(lambda x, y: jnp.einsum(equation, x, y), x, y)
+        if self.operation == "bucketize":
+            x = jnp.sort(x)
         if self.operation == "solve":
             x = x @ x.T + jnp.eye(len(x), dtype=x.dtype)
         wide = {"preferred_element_type": jnp.int32} if self.dtype == "i8" else {}
@@ -121,6 +116,7 @@ class Case:
             "logaddexp": jnp.logaddexp,
             "cat": lambda x, y: jnp.concatenate([x, y], n),
             "solve": jnp.linalg.solve,
+            "bucketize": jnp.searchsorted,
             "tensordot": lambda x, y: jnp.tensordot(x, y, ([1, 2], [1, 0])),
             "kron": jnp.kron,
             "cdist": lambda x, y: jnp.linalg.norm(x[:, None] - y, n, axis=-1),

@@ -30,19 +30,27 @@ from side_by_side import build, limits, options, tune, untuned
 # Bytes that caches may hold: what is less is not read from memory.
 CACHES = 8 << 20
 
-class Case:
-    def __init__(self, name):
-        import torch
 
-        self.torch = torch
+class NamedCase:
+    """What the name of a case says; dtypes are those of a library."""
+
+    def __init__(self, name, library):
         parts = name.split("/")
-        self.operation, self.dtype = parts[0], parts[1]
+        self.operation, self.dtype, self.library = parts[0], parts[1], library
         self.shapes = [[int(n) for n in shape.split("x")] for shape in parts[2].split(",")]
         self.argument = int(parts[3]) if len(parts) > 3 else None
 
     def type(self):
         names = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "c64": "complex64", "i8": "int8", "i64": "int64"}
-        return getattr(self.torch, names[self.dtype])
+        return getattr(self.library, names[self.dtype])
+
+
+class Case(NamedCase):
+    def __init__(self, name):
+        import torch
+
+        self.torch = torch
+        super().__init__(name, torch)
 
     def operand(self, i):
         if self.dtype in ["i8", "i64"]:
