@@ -74,6 +74,27 @@ pub(crate) trait Level: Copy {
     fn max4(self, v: [Self::F; 4]) -> [f32; 4];
     /// The sums of the lanes of four vectors: lanes `i` and `i + 8` first, then 4, 2 and 1 apart.
     fn sum4(self, v: [Self::F; 4]) -> [f32; 4];
+    /// The lanes of even and of odd numbers, of two vectors one behind the other.
+    #[inline(always)]
+    fn even_odd(self, a: Self::F, b: Self::F) -> (Self::F, Self::F) {
+        let mut both = [[0.0; LANES]; 2];
+        self.store(a, &mut both[0]);
+        self.store(b, &mut both[1]);
+        let both = both.as_flattened();
+        let lanes = |first: usize| std::array::from_fn(|i| both[2 * i + first]);
+        (self.load(&lanes(0)), self.load(&lanes(1)))
+    }
+    /// Lanes of two vectors in turn, as two vectors one behind the other.
+    #[inline(always)]
+    fn interleave(self, a: Self::F, b: Self::F) -> (Self::F, Self::F) {
+        let (mut even, mut odd) = ([0.0; LANES], [0.0; LANES]);
+        self.store(a, &mut even);
+        self.store(b, &mut odd);
+        let lanes = |first: usize| {
+            std::array::from_fn(|i| if i % 2 == 0 { even[first + i / 2] } else { odd[first + i / 2] })
+        };
+        (self.load(&lanes(0)), self.load(&lanes(LANES / 2)))
+    }
     /// Half to single precision.
     fn widen16(self, x: &[f16; LANES], out: &mut [f32; LANES]);
     /// Single to half precision, to nearest even.
@@ -384,6 +405,29 @@ mod x86 {
             }
         }
         #[inline(always)]
+        fn even_odd(self, a: Self::F, b: Self::F) -> (Self::F, Self::F) {
+            // SAFETY: see above.
+            unsafe {
+                // Pairs of the two in turn, by 128-bit halves; then in order.
+                let ordered =
+                    |x| _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(x)));
+                let even = |[x, y]: [__m256; 2]| ordered(_mm256_shuffle_ps::<0b10_00_10_00>(x, y));
+                let odd = |[x, y]: [__m256; 2]| ordered(_mm256_shuffle_ps::<0b11_01_11_01>(x, y));
+                ([even(a), even(b)], [odd(a), odd(b)])
+            }
+        }
+        #[inline(always)]
+        fn interleave(self, a: Self::F, b: Self::F) -> (Self::F, Self::F) {
+            let eight = |x, y| {
+                // SAFETY: see above.
+                unsafe {
+                    let (low, high) = (_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y));
+                    [_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high)]
+                }
+            };
+            (eight(a[0], b[0]), eight(a[1], b[1]))
+        }
+        #[inline(always)]
         fn widen16(self, x: &[f16; LANES], out: &mut [f32; LANES]) {
             // SAFETY: see above; an f16 is two bytes.
             unsafe {
@@ -533,6 +577,24 @@ mod x86 {
             }
         }
         #[inline(always)]
+        fn even_odd(self, a: Self::F, b: Self::F) -> (Self::F, Self::F) {
+            // SAFETY: see above.
+            unsafe {
+                let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+                let odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+                (_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b))
+            }
+        }
+        #[inline(always)]
+        fn interleave(self, a: Self::F, b: Self::F) -> (Self::F, Self::F) {
+            // SAFETY: see above.
+            unsafe {
+                let first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+                let second = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+                (_mm512_permutex2var_ps(a, first, b), _mm512_permutex2var_ps(a, second, b))
+            }
+        }
+        #[inline(always)]
         fn widen16(self, x: &[f16; LANES], out: &mut [f32; LANES]) {
             // SAFETY: see above; an f16 is two bytes.
             unsafe {
@@ -574,6 +636,18 @@ mod tests {
                 assert_eq!(*sum, tree_sum(v));
                 assert_eq!(*most, v.iter().copied().fold(f32::MIN, f32::max));
             }
+            let [a, b] = [0, 1].map(|v| vectors[v]);
+            let stored = |v| {
+                let mut out = [0.0; LANES];
+                l.store(v, &mut out);
+                out
+            };
+            let (even, odd) = l.even_odd(l.load(&a), l.load(&b));
+            let (first, second) = l.interleave(even, odd);
+            assert_eq!([stored(first), stored(second)], [a, b]);
+            let both = vectors[..2].as_flattened();
+            assert_eq!(stored(even), std::array::from_fn(|i| both[2 * i]));
+            assert_eq!(stored(odd), std::array::from_fn(|i| both[2 * i + 1]));
             let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
             let mut wide = vec![0.0; all.len()];
             l.widen(&all, &mut wide);

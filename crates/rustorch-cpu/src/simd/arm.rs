@@ -122,6 +122,20 @@ impl Level for Neon {
         array(sum_pairs(halves(quarter(a), quarter(b)), halves(quarter(c), quarter(d))))
     }
     #[inline(always)]
+    fn even_odd(self, a: Self::F, b: Self::F) -> (Self::F, Self::F) {
+        let [a, b] = [a, b].map(|v| [[v[0], v[1]], [v[2], v[3]]]);
+        let pairs = [a[0], a[1], b[0], b[1]];
+        // SAFETY: see above.
+        unsafe { (pairs.map(|[x, y]| vuzp1q_f32(x, y)), pairs.map(|[x, y]| vuzp2q_f32(x, y))) }
+    }
+    #[inline(always)]
+    fn interleave(self, a: Self::F, b: Self::F) -> (Self::F, Self::F) {
+        // SAFETY: see above.
+        let eight = |i: usize| unsafe { [vzip1q_f32(a[i], b[i]), vzip2q_f32(a[i], b[i])] };
+        let ([v0, v1], [v2, v3], [v4, v5], [v6, v7]) = (eight(0), eight(1), eight(2), eight(3));
+        ([v0, v1, v2, v3], [v4, v5, v6, v7])
+    }
+    #[inline(always)]
     fn widen16(self, x: &[f16; LANES], out: &mut [f32; LANES]) {
         let mut v = self.splat(0.0);
         for (i, v) in v.iter_mut().enumerate() {

@@ -135,6 +135,16 @@ fn cases() -> Vec<Case> {
             pad(p, 1);
         }),
         Case::new(&[1, 8, 2100], &[130, 8, 2], |_| ()),
+        // 3 × 3 of enough channels, by squares: even and odd sizes, padding of all kinds, groups, lines of several panels, planes.
+        Case::new(&[2, 24, 9, 14], &[26, 24, 3, 3], |p| pad(p, 1)),
+        Case::new(&[1, 20, 8, 45], &[24, 20, 3, 3], |_| ()),
+        Case::new(&[2, 40, 7, 7], &[36, 20, 3, 3], |p| {
+            p.groups = 2;
+            p.padding = [(2, 0), (0, 3)].as_slice().into();
+        }),
+        Case::new(&[1, 17, 4, 150], &[33, 17, 3, 3], |p| pad(p, 4)),
+        Case::new(&[1, 18, 3, 6, 9], &[32, 18, 1, 3, 3], |p| p.padding[1] = (1, 1)),
+        Case::new(&[1, 300, 6, 5], &[16, 300, 3, 3], |p| pad(p, 1)),
         // One row, and several runs of results.
         Case::new(&[1, 3, 2500], &[1, 3, 3], |p| pad(p, 1)),
     ]
@@ -309,6 +319,35 @@ fn the_bias_is_added_before_rounding_and_the_activation() {
     let b = Tensor::new(&[3], &bias[..3]);
     let want: Vec<f32> = plain.iter().enumerate().map(|(i, x)| x + bias[i / 20 % 3]).collect();
     assert_eq!(run(&data, &[&dy, &w, &b]).unwrap()[0].values::<f32>(), want);
+}
+
+#[test]
+fn results_hold_only_what_their_taps_see() {
+    // What is infinite or NaN spreads to no result beside it.
+    let case = Case::new(&[1, 32, 12, 20], &[32, 32, 3, 3], |p| p.padding.fill((1, 1)));
+    let rng = &mut Philox::new(7);
+    let (mut x, w) = (random::<f32>(rng, &case.x), random::<f32>(rng, &case.w));
+    let [forward, data, _] = case.ops();
+    let mut results = |op: &Op, at: usize, value: f32| {
+        let before = std::mem::replace(&mut x[at], value);
+        let results =
+            run(op, &[&Tensor::new(&case.x, &x), &Tensor::new(&case.w, &w)]).unwrap()[0].values::<f32>();
+        x[at] = before;
+        results
+    };
+    for op in [&forward, &data] {
+        let (y, x) = (5, 7);
+        let at = y * 20 + x;
+        let plain = results(op, at, 0.0);
+        for value in [f32::INFINITY, f32::NAN] {
+            let other = results(op, at, value);
+            for (i, (plain, other)) in plain.iter().zip(&other).enumerate() {
+                let sees = (i / 20 % 12).abs_diff(y) <= 1 && (i % 20).abs_diff(x) <= 1;
+                let is_right = if sees { !other.is_finite() } else { (plain - other).abs() < 1e-4 };
+                assert!(is_right, "{value}, {i}: {plain}, {other}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -55,8 +55,23 @@ impl Axis {
         ((-first).max(0) as usize, (last + 1 - self.len as isize).max(0) as usize)
     }
 
+    /// If each result sees three neighbouring positions: the first that the first result sees, and where the weights of the three are, in
+    /// elements.
+    pub(super) fn three_taps(&self) -> Option<(isize, [usize; 3])> {
+        let mut taps: [Tap; 3] = self.taps.as_slice().try_into().ok()?;
+        taps.sort_unstable_by_key(|tap| tap.source);
+        let [a, b, c] = taps;
+        let are_neighbours = self.step == 1 && b.source - a.source == 1 && c.source - b.source == 1;
+        are_neighbours.then(|| (a.source, taps.map(|tap| tap.kernel * self.kernel_stride)))
+    }
+
+    /// Where the weight of the first tap is, in elements.
+    pub(super) fn first_tap(&self) -> usize {
+        self.taps.first().map_or(0, |tap| tap.kernel * self.kernel_stride)
+    }
+
     /// Whether each result sees its own position alone.
-    fn is_pointwise(&self) -> bool {
+    pub(super) fn is_pointwise(&self) -> bool {
         self.taps == [Tap { source: 0, kernel: 0 }] && self.step == 1 && self.results == self.len
     }
 }

@@ -6,6 +6,7 @@
 //! ([`geometry`]), and so is the one with respect to the weight ([`weight`];
 //! [`weight_planes`] where nothing needs packing). Where a group has few rows, packing does not pay: sums are
 //! taken line by line of a padded copy ([`lines`]; [`planes`] for depthwise convolutions), or where operands lie ([`direct`]).
+//! Kernels of 3 × 3 without stride take fewer multiplications ([`winograd`]).
 //!
 //! Every result is one sum in an order that depends on the parameters only, not on threads.
 
@@ -21,6 +22,7 @@ mod padded;
 mod planes;
 mod weight;
 mod weight_planes;
+mod winograd;
 
 use super::strided::unreachable_memory;
 use crate::ThreadPool;
@@ -152,6 +154,8 @@ unsafe fn sum<T: Number>(
             planes::run(pool, geometry, source, kernel, results)
         } else if geometry.rows <= direct::MOST_ROWS {
             direct::run(pool, geometry, source, kernel, results);
+            Ok(())
+        } else if winograd::suits::<T>(geometry) && winograd::run(pool, geometry, source, kernel, results) {
             Ok(())
         } else {
             let reader = match lines::suits(geometry) {

@@ -19,7 +19,7 @@ mod weight;
 
 pub(crate) use dense::{
     Arithmetic, Field, HIGHEST, Left, Pitched, Same, Scalar, StridedTile, Tile, Tiles, pack_columns,
-    pack_rows, subtract_matmul, with_scratch,
+    pack_rows, subtract_matmul, with_packed, with_scratch,
 };
 #[cfg(target_arch = "x86_64")]
 pub(crate) use dense::{Bf16Tiles, Entered, Words};

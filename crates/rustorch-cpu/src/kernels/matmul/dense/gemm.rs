@@ -361,7 +361,7 @@ pub(crate) fn with_scratch<E: Scalar>(len: usize, run: impl FnOnce(*mut E)) {
 }
 
 /// As [`with_scratch`], for the packed operand of a GEMM, while tasks run.
-pub(super) fn with_packed<E: Scalar>(len: usize, run: impl FnOnce(*mut E)) {
+pub(crate) fn with_packed<E: Scalar>(len: usize, run: impl FnOnce(*mut E)) {
     with_memory(&PACKED, len, run)
 }
 

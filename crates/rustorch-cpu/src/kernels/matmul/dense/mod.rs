@@ -24,7 +24,7 @@ mod wide_rows;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) use gemm::with_scratch;
+pub(crate) use gemm::{with_packed, with_scratch};
 pub(crate) use kernel::{HIGHEST, Pitched, Scalar, StridedTile, Tile, Tiles};
 pub(crate) use pack::{pack_columns, pack_rows};
 pub(crate) use subtract::{Field, Left, subtract_matmul};
