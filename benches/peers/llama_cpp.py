@@ -5,7 +5,7 @@
     benches/peers/llama_cpp.py --llama-bench PATH/llama-bench [--ik-llama-bench PATH/llama-bench] MODEL.gguf...
 
 Each peer runs as it is by default and with its other choice of repacking (`--repack 0`, `-rtr 1`); of each test the fastest counts, also of
-several builds of llama.cpp (`--llama-bench` again). Machines drift: each round runs all programs, one right after the other, and the ratio is
+several builds of llama.cpp (`--llama-bench` again). What was fastest in no test of the first round is left out of the others. Machines drift: each round runs all programs, one right after the other, and the ratio is
 taken round by round. Spread is how far the ratios of the rounds lie apart; where it is more than 15 %, the model is run again, once, and the calmer run
 counts. Of generation, the share of the rate at which as many threads read memory is printed, too (`limits.c`, which needs a C compiler): a token
 reads the file once. Speed does not depend on the values of the weights, so random ones serve.
@@ -40,23 +40,42 @@ def llama_bench(program, model, threads, *options):
     return {f"tg{m['n_gen']}" if m["n_gen"] else f"pp{m['n_prompt']}": m["avg_ts"] for m in report}
 
 
-def fastest(runs):
-    return {test: max(run[test] for run in runs) for test in runs[0]}
+class Peer:
+    """The choices of a peer, of which the fastest counts."""
+
+    def __init__(self, choices):
+        self.choices = choices
+
+    def __call__(self, args, model, threads):
+        runs = [choice(args, model, threads) for choice in self.choices]
+        best = {test: max(range(len(runs)), key=lambda i: runs[i][test]) for test in runs[0]}
+        self.choices = [self.choices[i] for i in sorted(set(best.values()))]
+        return {test: runs[i][test] for test, i in best.items()}
 
 
-def llama_cpp(args, model, threads):
+def llama_cpp(program, repack, args, model, threads):
     test = ["-p", str(args.prompt), "-n", str(args.generate), "-d", str(args.depth)]
-    return fastest([llama_bench(program, model, threads, *test, "--repack", repack) for program in args.llama_bench for repack in ("1", "0")])
+    return llama_bench(program, model, threads, *test, "--repack", repack)
 
 
-def ik_llama_cpp(args, model, threads):
+def ik_llama_cpp(repack, args, model, threads):
     # It has no depth; it generates behind a prompt instead.
     test = ["-p", "0", "-n", "0", "-gp", f"{args.depth},{args.generate}"] if args.depth else ["-p", str(args.prompt), "-n", str(args.generate)]
-    return fastest([llama_bench(args.ik_llama_bench, model, threads, *test, "-rtr", repack) for repack in ("0", "1")])
+    return llama_bench(args.ik_llama_bench, model, threads, *test, "-rtr", repack)
 
 
-def compare(args, ours, peers, model, threads):
+def choices_of_peers(args):
+    """Each peer with all of its choices."""
+    programs = [functools.partial(llama_cpp, program, repack) for program in args.llama_bench for repack in ("1", "0")]
+    peers = {"llama.cpp": Peer(programs)}
+    if args.ik_llama_bench:
+        peers["ik_llama.cpp"] = Peer([functools.partial(ik_llama_cpp, repack) for repack in ("0", "1")])
+    return peers
+
+
+def compare(args, ours, model, threads):
     """A row for each test and each way of ours."""
+    peers = choices_of_peers(args)
     rounds = [{name: run(args, model, threads) for name, run in (ours | peers).items()} for _ in range(args.rounds)]
     rows = []
     for test in rounds[0][next(iter(peers))]:
@@ -94,9 +113,7 @@ def main():
     if args.depth:
         args.prompt = 0
     ways = {numerics: functools.partial(ours, numerics=numerics) for numerics in args.numerics}
-    peers = {"llama.cpp": llama_cpp}
-    if args.ik_llama_bench:
-        peers["ik_llama.cpp"] = ik_llama_cpp
+    peers = list(choices_of_peers(args))
     args.read_rate = {threads: limits(threads)[0] for threads in args.threads}
     print("memory is read at", ", ".join(f"{rate / 1e9:.1f} GB/s by {threads}" for threads, rate in args.read_rate.items()))
     titles = "".join(f"{name:>13}" for name in ["rustorch", *peers])
@@ -104,9 +121,9 @@ def main():
     rows = []
     for model in args.models:
         for threads in dict.fromkeys(args.threads):
-            found = compare(args, ways, peers, model, threads)
+            found = compare(args, ways, model, threads)
             if max(row["spread"] for row in found) > 0.15:
-                found = min(found, compare(args, ways, peers, model, threads), key=lambda rows: max(row["spread"] for row in rows))
+                found = min(found, compare(args, ways, model, threads), key=lambda rows: max(row["spread"] for row in rows))
             for row in found:
                 speeds = "".join(f"{row[name]:13.1f}" for name in ["rustorch", *peers])
                 share = f"{row['share_of_read_rate']:12.0%}" if "share_of_read_rate" in row else ""
