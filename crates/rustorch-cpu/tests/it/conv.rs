@@ -145,6 +145,9 @@ fn cases() -> Vec<Case> {
         Case::new(&[1, 17, 4, 150], &[33, 17, 3, 3], |p| pad(p, 4)),
         Case::new(&[1, 18, 3, 6, 9], &[32, 18, 1, 3, 3], |p| p.padding[1] = (1, 1)),
         Case::new(&[1, 300, 6, 5], &[16, 300, 3, 3], |p| pad(p, 1)),
+        // Gradients of weights by squares of several blocks, of fewer rows and channels than a unit of work, and of more.
+        Case::new(&[1, 33, 45, 65], &[30, 33, 3, 3], |p| pad(p, 1)),
+        Case::new(&[3, 35, 30, 33], &[70, 35, 3, 3], |p| p.padding = [(1, 0), (2, 1)].as_slice().into()),
         // One row, and several runs of results.
         Case::new(&[1, 3, 2500], &[1, 3, 3], |p| pad(p, 1)),
     ]
@@ -352,21 +355,25 @@ fn results_hold_only_what_their_taps_see() {
 
 #[test]
 fn gradients_of_weights_hold_only_what_their_taps_see() {
-    let case = Case::new(&[1, 8, 20, 30], &[4, 8, 3, 3], |p| p.padding.fill((1, 1)));
-    let rng = &mut Philox::new(6);
-    let (mut x, dy) = (random::<f32>(rng, &case.x), random::<f32>(rng, &case.y()));
-    let [.., weight] = case.ops();
-    let mut gradient = |corner: f32| {
-        x[0] = corner;
-        run(&weight, &[&Tensor::new(&case.x, &x), &Tensor::new(&case.y(), &dy)]).unwrap()[0].values::<f32>()
-    };
-    let (zero, infinite) = (gradient(0.0), gradient(f32::INFINITY));
-    for (i, (zero, infinite)) in zero.iter().zip(&infinite).enumerate() {
-        let (channel, line, column) = (i / 9 % 8, i % 9 / 3, i % 3);
-        // The last line and column of taps begin behind the corner.
-        let sees_corner = channel == 0 && line < 2 && column < 2;
-        let is_right = if sees_corner { infinite.is_infinite() } else { (zero - infinite).abs() < 1e-4 };
-        assert!(is_right, "{i}: {zero}, {infinite}");
+    // By planes, and by squares, whose sums are of four times as many terms.
+    for (x, rows, most) in [([1, 8, 20, 30], 4, 1e-4), ([1, 32, 40, 60], 32, 1e-3)] {
+        let case = Case::new(&x, &[rows, x[1], 3, 3], |p| p.padding.fill((1, 1)));
+        let rng = &mut Philox::new(6);
+        let (mut x, dy) = (random::<f32>(rng, &case.x), random::<f32>(rng, &case.y()));
+        let [.., weight] = case.ops();
+        let mut gradient = |corner: f32| {
+            x[0] = corner;
+            let args = [&Tensor::new(&case.x, &x), &Tensor::new(&case.y(), &dy)];
+            run(&weight, &args).unwrap()[0].values::<f32>()
+        };
+        let (zero, infinite) = (gradient(0.0), gradient(f32::INFINITY));
+        for (i, (zero, infinite)) in zero.iter().zip(&infinite).enumerate() {
+            let (channel, line, column) = (i / 9 % case.x[1], i % 9 / 3, i % 3);
+            // The last line and column of taps begin behind the corner.
+            let sees_corner = channel == 0 && line < 2 && column < 2;
+            let is_right = if sees_corner { infinite.is_infinite() } else { (zero - infinite).abs() < most };
+            assert!(is_right, "{i}: {zero}, {infinite}");
+        }
     }
 }
 

@@ -65,6 +65,11 @@ impl Axis {
         are_neighbours.then(|| (a.source, taps.map(|tap| tap.kernel * self.kernel_stride)))
     }
 
+    /// Whether the taps are in the order of the positions that they see.
+    pub(super) fn ascends(&self) -> bool {
+        self.taps.is_sorted_by_key(|tap| tap.source)
+    }
+
     /// Where the weight of the first tap is, in elements.
     pub(super) fn first_tap(&self) -> usize {
         self.taps.first().map_or(0, |tap| tap.kernel * self.kernel_stride)

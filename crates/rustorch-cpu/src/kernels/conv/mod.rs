@@ -6,7 +6,7 @@
 //! ([`geometry`]), and so is the one with respect to the weight ([`weight`];
 //! [`weight_planes`] where nothing needs packing). Where a group has few rows, packing does not pay: sums are
 //! taken line by line of a padded copy ([`lines`]; [`planes`] for depthwise convolutions), or where operands lie ([`direct`]).
-//! Kernels of 3 × 3 without stride take fewer multiplications ([`winograd`]).
+//! Kernels of 3 × 3 without stride take fewer multiplications ([`winograd`]), and so do their gradients.
 //!
 //! Every result is one sum in an order that depends on the parameters only, not on threads.
 
@@ -111,7 +111,9 @@ pub(super) fn backward_weight(
             let (x, dy) = (Source::new(x.base()), Source::new(dy.base()));
             if geometry.rows <= direct::MOST_ROWS {
                 weight::run_direct::<T>(pool, &geometry, x, dy, &gradient);
-            } else {
+            } else if !winograd::weight::suits::<T>(&geometry)
+                || !winograd::weight::run::<T>(pool, &geometry, x, dy, &gradient)
+            {
                 let reader = match weight_planes::suits::<T>(&geometry) {
                     true => Reader::Lines { past: true },
                     false => Reader::Any,

@@ -16,7 +16,9 @@ pub(super) struct Run {
     pub(super) plane: usize,
     /// The position in the plane that the first square begins with; it may be outside.
     pub(super) at: [isize; 2],
-    /// Where the two lines of results are among a row's sums.
+    /// How many lines of results there are.
+    pub(super) down: usize,
+    /// Where two of them are among a row's sums.
     pub(super) lines: [usize; 2],
 }
 
@@ -53,15 +55,17 @@ impl Block {
             let (panel, lane) = (place / columns, place % columns);
             let len = (along - x).min(columns - lane).min(range.end - i);
             let width = 2 * len.next_multiple_of(LANES);
+            let lines = 2.min(b.results - 2 * y);
             self.runs.push(Run {
                 panel,
                 lane,
                 len,
                 plane: image * geometry.source.image + z * a.source_stride,
                 at: [2 * y as isize + top, 2 * x as isize + left],
+                down: lines,
                 lines: [sums, sums + width],
             });
-            for k in 0..2.min(b.results - 2 * y) {
+            for k in 0..lines {
                 self.segments.push(Segment {
                     lane: sums + k * width,
                     len: (2 * len).min(c.results - 2 * x),

@@ -4,11 +4,14 @@
 //! the channels, are 16 matmuls; and their sums are transformed back to results (Lavin and Gray: *Fast Algorithms for Convolutional Neural
 //! Networks*, 2016). A result then has rounding errors of whatever its square has, also of what it does not see itself. Infinities and NaN
 //! would spread the same way, which [`run`] finds out.
+//!
+//! The gradient with respect to the input is such a sum, too; the one with respect to the kernel ([`weight`]) takes as many products.
 
 mod block;
 mod kernel;
 mod results;
 mod squares;
+pub(super) mod weight;
 
 use super::columns::Source;
 use super::gemm::{ConvOutput, DEPTH};
@@ -28,6 +31,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const POINTS: usize = 16;
 /// Columns of the tiles of the matmuls at most.
 const MOST_COLUMNS: usize = 64;
+/// Positions of lines that the squares of the most neighbouring tiles see, and what vectors read behind them.
+const WIDTH: usize = 2 * MOST_COLUMNS + 3 * LANES;
 /// What transforming a square of a channel, or a tile of results, costs in products.
 const SQUARE: usize = 80;
 /// What transforming a kernel of one channel costs in products, where those of all channels stay in the second-level cache, and where they do not.
@@ -46,22 +51,23 @@ const GRAIN: usize = 100_000;
 /// Rows of the kernel that a tile multiplies together: the first, how many, and the tile.
 type Panel = (usize, usize, Tile<f32>);
 
+/// Whether a geometry of `T` has tiles that see squares, in `f32`.
+fn has_squares<T: Number>(geometry: &Geometry) -> bool {
+    let [a, b, c] = &geometry.axes;
+    TypeId::of::<T::Sum>() == TypeId::of::<f32>()
+        && a.is_pointwise()
+        && b.three_taps().is_some()
+        && c.three_taps().is_some()
+}
+
 /// Whether this is the faster way for a geometry of `T`.
 pub(super) fn suits<T: Number>(geometry: &Geometry) -> bool {
-    let [a, b, c] = &geometry.axes;
-    if TypeId::of::<T::Sum>() != TypeId::of::<f32>()
-        || !a.is_pointwise()
-        || b.three_taps().is_none()
-        || c.three_taps().is_none()
-    {
-        return false;
-    }
     let (rows, channels, tiles) = (geometry.rows, geometry.channels, all_tiles(geometry));
     let kernels = rows.saturating_mul(channels);
     let once = KERNEL[usize::from(!is_kept(geometry))];
     let cost =
         kernels.saturating_mul(POINTS * tiles + once).saturating_add(SQUARE * tiles * (rows + channels));
-    cost < kernels.saturating_mul(9 * geometry.images * geometry.positions())
+    has_squares::<T>(geometry) && cost < kernels.saturating_mul(9 * geometry.images * geometry.positions())
 }
 
 /// Whether a transformed kernel stays in the second-level cache.
@@ -164,7 +170,15 @@ unsafe fn multiply_all<T: Number>(
                     if block.is_partial {
                         scratch.write_bytes(0, POINTS * shown);
                     }
-                    simd::run(Squares { geometry, block: &block, columns, from, to: scratch, pitch: shown });
+                    simd::run(Squares::<WIDTH> {
+                        geometry,
+                        block: &block,
+                        channels: 0..channels,
+                        columns,
+                        from,
+                        to: scratch,
+                        pitch: shown,
+                    });
                     for point in 0..POINTS {
                         let kernel = packed.base().add((group * POINTS + point) * pitch);
                         for i in 0..count {

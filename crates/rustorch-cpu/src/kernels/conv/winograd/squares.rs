@@ -2,16 +2,19 @@
 
 use super::super::geometry::Geometry;
 use super::block::{Block, Run};
-use super::{MOST_COLUMNS, load, store, sub};
+use super::{load, store, sub};
 use crate::simd::{LANES, Level, Task};
+use std::ops::Range;
 
-/// Positions of lines that the squares of the most neighbouring tiles see, and what vectors read behind them.
-const WIDTH: usize = 2 * MOST_COLUMNS + 3 * LANES;
+/// No lines are longer.
+const MOST_WIDTH: usize = 1024;
 
-/// Transforms the squares of a block's tiles. Made only by [`multiply_all`](super::multiply_all), whose contract it relies on.
-pub(super) struct Squares<'a> {
+/// Transforms the squares of a block's tiles, through lines of `WIDTH` positions: those that the squares of neighbouring tiles see, and what vectors
+/// read behind them. Made only by [`multiply_all`](super::multiply_all) and [`weight::run`](super::weight::run), whose contracts it relies on.
+pub(super) struct Squares<'a, const WIDTH: usize> {
     pub(super) geometry: &'a Geometry,
     pub(super) block: &'a Block,
+    pub(super) channels: Range<usize>,
     pub(super) columns: usize,
     /// The group's first channel.
     pub(super) from: *const f32,
@@ -21,22 +24,22 @@ pub(super) struct Squares<'a> {
     pub(super) pitch: usize,
 }
 
-impl Task for Squares<'_> {
+impl<const WIDTH: usize> Task for Squares<'_, WIDTH> {
     type Output = ();
 
     #[inline(always)]
     fn run<L: Level>(self, l: L) {
-        let Squares { geometry, block, columns, from, to, pitch } = self;
-        let panel = geometry.channels * columns + LANES;
+        let Squares { geometry, block, channels, columns, from, to, pitch } = self;
+        let panel = channels.len() * columns + LANES;
         let [mut gathered, mut lines] = [[[0.0f32; WIDTH]; 4]; 2];
-        for channel in 0..geometry.channels {
+        for (place, channel) in channels.enumerate() {
             let from = from.wrapping_add(channel * geometry.source.channel);
             for run in &block.runs {
                 // SAFETY: lines have room for what vectors read behind the tiles of a panel; of what they write behind these in
                 // `to`, the next tiles, the next channel or nobody is the owner, and it is written later.
                 unsafe {
                     vertical(l, geometry, run, from, &mut gathered, &mut lines);
-                    let to = to.add(run.panel * panel + channel * columns + run.lane);
+                    let to = to.add(run.panel * panel + place * columns + run.lane);
                     for v in (0..run.len).step_by(LANES) {
                         for (k, line) in lines.iter().enumerate() {
                             let at = line.as_ptr().add(2 * v);
@@ -61,7 +64,7 @@ impl Task for Squares<'_> {
 /// # Safety
 /// `from` is a channel that has the geometry's elements.
 #[inline(always)]
-unsafe fn vertical<L: Level>(
+unsafe fn vertical<L: Level, const WIDTH: usize>(
     l: L,
     geometry: &Geometry,
     run: &Run,
@@ -69,7 +72,8 @@ unsafe fn vertical<L: Level>(
     gathered: &mut [[f32; WIDTH]; 4],
     lines: &mut [[f32; WIDTH]; 4],
 ) {
-    static NOTHING: [f32; WIDTH] = [0.0; WIDTH];
+    static NOTHING: [f32; MOST_WIDTH] = [0.0; MOST_WIDTH];
+    const { assert!(WIDTH <= MOST_WIDTH) };
     let [_, b, c] = &geometry.axes;
     let width = 2 * run.len + 2;
     let start = ((-run.at[1]).max(0) as usize).min(width);
