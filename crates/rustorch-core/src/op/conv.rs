@@ -149,6 +149,9 @@ impl ConvParams {
 ///
 /// As in PyTorch a cross-correlation: the kernel is not flipped. Operands have one dtype of floats or complex numbers;
 /// 16-bit floats accumulate in `f32` and round once, after the bias. No result depends on the others in the call.
+///
+/// The CPU takes fewer products where kernels are 3 × 3 and have no stride (Winograd): rounding errors are those of the largest inputs in the 4 × 4
+/// positions around a result.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Conv {

@@ -2,10 +2,9 @@
 
 use super::columns::{Gather, Source};
 use super::geometry::{Geometry, Offset, Segment};
-use super::number::{Number, Room};
-use crate::kernels::matmul::{Parts, Pitched, Scalar, StridedTile, Tile, Tiles, with_scratch};
+use super::number::Number;
+use crate::kernels::matmul::{Parts, Pitched, Scalar, StridedTile, Tile, Tiles, with_packed, with_scratch};
 use crate::{Isa, ThreadPool};
-use rustorch_core::Fault;
 use std::marker::PhantomData;
 
 /// Channels and taps that are packed together: a panel of columns stays in the first-level cache.
@@ -13,7 +12,7 @@ pub(super) const DEPTH: usize = 256;
 /// Bytes of packed columns and sums that a task works on: they stay in the second-level cache.
 const BLOCK_BYTES: usize = 512 << 10;
 /// Panels of columns in a block at most.
-const MOST_PANELS: usize = 8;
+const MOST_PANELS: usize = 12;
 /// Rows for which packing the columns once more is worth another thread's help.
 const LEAST_ROWS: usize = 48;
 /// Nanoseconds of work worth claiming for a thread.
@@ -107,13 +106,13 @@ pub(super) unsafe fn run<T: Number>(
     source: Source<'_, T::Sum>,
     kernel: Source<'_, T::Sum>,
     results: &ConvOutput<'_, T>,
-) -> Result<(), Fault> {
+) {
     let tiles = T::Sum::tiles(Isa::detect());
     let taps = geometry.taps();
     let (rows, k) = (geometry.rows, geometry.channels * taps.len());
     let all = geometry.images * geometry.positions();
     if all == 0 || rows == 0 || geometry.groups == 0 {
-        return Ok(());
+        return;
     }
     let is_in_order =
         || geometry.kernel.channel == taps.len() && taps.iter().enumerate().all(|(i, tap)| tap.kernel == i);
@@ -128,13 +127,12 @@ pub(super) unsafe fn run<T: Number>(
             }
             multiply(pool, geometry, &taps, tiles, &panels, (source, kernel.base()), results);
         } else {
-            let mut packed = Room::new(geometry.groups * rows * k)?;
-            let packed = packed.elements()?.as_mut_ptr();
-            pack(pool, geometry, &taps, kernel, &panels, packed);
-            multiply(pool, geometry, &taps, tiles, &panels, (source, packed), results);
+            with_packed(geometry.groups * rows * k, |packed| {
+                pack(pool, geometry, &taps, kernel, &panels, packed);
+                multiply(pool, geometry, &taps, tiles, &panels, (source, packed), results);
+            });
         }
     }
-    Ok(())
 }
 
 /// The same with a kernel whose rows are in place, or packed.

@@ -164,16 +164,13 @@ unsafe fn sum<T: Number>(
                 true => Reader::Lines { past: lines::reads_past(geometry) },
                 false => Reader::Any,
             };
-            padded::with_padding(
-                pool,
-                geometry,
-                source,
-                reader,
-                |geometry, source, by_lines| match by_lines {
-                    true => lines::run(pool, geometry, source, kernel, results),
-                    false => gemm::run(pool, geometry, source, kernel, results),
-                },
-            )
+            padded::with_padding(pool, geometry, source, reader, |geometry, source, by_lines| {
+                if by_lines {
+                    return lines::run(pool, geometry, source, kernel, results);
+                }
+                gemm::run(pool, geometry, source, kernel, results);
+                Ok(())
+            })
         }
     }
 }

@@ -24,6 +24,11 @@ const LEAST_COLUMNS: usize = 256;
 /// Stacks that are packed at once where a row's elements lie apart: of four with twelve rows, whole cache lines.
 const GROUP: usize = 4;
 
+/// Inner values that are packed together: panels of large elements would not stay in the first-level cache otherwise.
+const fn depth<E>() -> usize {
+    if size_of::<E>() > size_of::<f32>() { DEPTH / 2 } else { DEPTH }
+}
+
 /// Columns of the right operand, and some of its values.
 struct Block {
     columns: Range<usize>,
@@ -133,8 +138,8 @@ impl<A: Arithmetic, C: Columns<A::E>> Work<'_, A, C> {
         let (columns, Block { columns: all, values }) = (self.tiles.columns, self.block);
         for panel in panels {
             let j = all.start + panel * columns;
-            for p in values.clone().step_by(DEPTH) {
-                let (depth, n) = (DEPTH.min(values.end - p), columns.min(all.end - j));
+            for p in values.clone().step_by(depth::<A::E>()) {
+                let (depth, n) = (depth::<A::E>().min(values.end - p), columns.min(all.end - j));
                 // SAFETY: this function's contract.
                 unsafe {
                     let to = self.packed.address((panel * values.len() + p - values.start) * columns);
@@ -151,7 +156,7 @@ impl<A: Arithmetic, C: Columns<A::E>> Work<'_, A, C> {
     unsafe fn multiply(&self, rows: Range<usize>, together: usize) {
         let GroupedGemm { x, out, .. } = self.gemm;
         let (columns, Block { columns: all, values }) = (self.tiles.columns, self.block);
-        let left = (DEPTH.min(values.len()) * together).next_multiple_of(columns);
+        let left = (depth::<A::E>().min(values.len()) * together).next_multiple_of(columns);
         let panels = all.len().div_ceil(columns);
         with_scratch::<A::E>(left + together * panels * columns, |scratch| {
             // SAFETY: this function's contract.
@@ -159,8 +164,8 @@ impl<A: Arithmetic, C: Columns<A::E>> Work<'_, A, C> {
                 let memory = scratch.add(left);
                 for first in rows.clone().step_by(together) {
                     let group = first..(first + together).min(rows.end);
-                    for p in values.clone().step_by(DEPTH) {
-                        let depth = DEPTH.min(values.end - p);
+                    for p in values.clone().step_by(depth::<A::E>()) {
+                        let depth = depth::<A::E>().min(values.end - p);
                         pack_group::<A>(x, self.tiles, group.clone(), (p, depth), scratch);
                         for panel in 0..panels {
                             let right =
