@@ -64,6 +64,17 @@ impl<E: Scalar> Task for Gather<'_, E> {
         if taps.is_empty() {
             return;
         }
+        let step = geometry.axes[2].step * geometry.axes[2].source_stride;
+        let offsets: Vec<isize> = taps.iter().map(|tap| offset(geometry, tap.source)).collect();
+        let reach: [(isize, isize); 3] = std::array::from_fn(|axis| {
+            let seen = taps.iter().map(|tap| tap.source[axis]);
+            seen.fold((isize::MAX, isize::MIN), |(first, last), at| (first.min(at), last.max(at)))
+        });
+        // Where runs begin of which every tap sees positions that exist.
+        let places: Vec<Vec<Option<isize>>> = segments
+            .iter()
+            .map(|segments| segments.iter().map(|segment| whole(geometry, segment, &reach)).collect())
+            .collect();
         let (mut channel, mut tap) = (rows.start / taps.len(), rows.start % taps.len());
         let ahead = ROWS_AHEAD.div_ceil(taps.len()) * geometry.source.channel;
         for row in 0..rows.len() {
@@ -71,13 +82,20 @@ impl<E: Scalar> Task for Gather<'_, E> {
             let ahead = (tap == taps.len() / 2).then_some(ahead);
             let from =
                 source.base.wrapping_add(group * geometry.source.group + channel * geometry.source.channel);
-            for (panel, segments) in segments.iter().enumerate() {
+            for (panel, (segments, places)) in segments.iter().zip(&places).enumerate() {
                 let used = segments.last().map_or(0, |segment| segment.lane + segment.len);
                 // SAFETY: by the contract of `run`; lines are read only inside the source.
                 unsafe {
                     let to = to.add((panel * rows.len() + row) * pitch);
-                    for segment in segments {
-                        gather(geometry, &taps[tap], segment, from, ahead, to.add(segment.lane));
+                    for (segment, place) in segments.iter().zip(places) {
+                        let to = to.add(segment.lane);
+                        match place {
+                            Some(place) => {
+                                let from = from.wrapping_offset(place + offsets[tap]);
+                                copy_ahead(from, step, ahead, to, segment.len);
+                            }
+                            None => gather(geometry, &taps[tap], segment, from, ahead, to),
+                        }
                     }
                     zero(to.add(used), pitch - used);
                 }
@@ -117,13 +135,39 @@ pub(super) unsafe fn gather<E: Scalar>(
         let axis = &geometry.axes[2];
         let first = segment.at[2] + tap.source[2] + (seen.start * axis.step) as isize;
         let from = from.add(line + first as usize * axis.source_stride);
-        if let Some(ahead) = ahead {
-            for i in (0..seen.len()).step_by(64 / size_of::<E>()) {
-                prefetch(from.wrapping_add(ahead + i * axis.step * axis.source_stride));
-            }
-        }
-        copy(from, axis.step * axis.source_stride, to.add(seen.start), seen.len());
+        copy_ahead(from, axis.step * axis.source_stride, ahead, to.add(seen.start), seen.len());
     }
+}
+
+/// Elements of the source from the first position of an image to one.
+fn offset(geometry: &Geometry, at: [isize; 3]) -> isize {
+    at.iter().zip(&geometry.axes).map(|(at, axis)| at * axis.source_stride as isize).sum()
+}
+
+/// Where the source has what a tap at position zero shows to a run of results, if it has what taps show that reach so far along each axis.
+fn whole(geometry: &Geometry, segment: &Segment, reach: &[(isize, isize); 3]) -> Option<isize> {
+    let run = ((segment.len - 1) * geometry.axes[2].step) as isize;
+    let exists = |axis: usize| {
+        let (first, last) = reach[axis];
+        let end = segment.at[axis] + last + if axis == 2 { run } else { 0 };
+        segment.at[axis] + first >= 0 && end < geometry.axes[axis].len as isize
+    };
+    (0..3).all(exists).then(|| segment.image as isize + offset(geometry, segment.at))
+}
+
+/// [`copy`]; what stands `ahead` is asked for.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn copy_ahead<E: Copy>(from: *const E, step: usize, ahead: Option<usize>, to: *mut E, n: usize) {
+    if let Some(ahead) = ahead {
+        for i in (0..n).step_by(64 / size_of::<E>()) {
+            prefetch(from.wrapping_add(ahead + i * step));
+        }
+    }
+    // SAFETY: this function's contract.
+    unsafe { copy(from, step, to, n) }
 }
 
 /// Where the line of the source that a tap shows to a run of results begins, from the channel of the first image, and

@@ -8,8 +8,10 @@ use crate::kernels::matmul::{Parts, Scalar};
 use crate::simd::LANES;
 use rustorch_core::Fault;
 
-/// Results of a line from which on it does not matter where the line ends.
+/// Results of a line from which on it does not matter where the line ends, unless many taps see a position.
 const LONG: usize = 64;
+/// Taps that see a position for which a copy of the source takes little of the time.
+const MANY: usize = 8;
 /// Taps for which a copy of the source is worth its while.
 const LEAST_TAPS: usize = 4;
 /// How many times as large as the source a copy may be.
@@ -44,9 +46,11 @@ pub(super) unsafe fn with_padding<E: Scalar, R>(
     let margins = geometry.axes.each_ref().map(|axis| axis.margins());
     let line = &geometry.axes[2];
     let taps: usize = geometry.axes.iter().map(|axis| axis.taps()).product();
+    // How many taps see a position.
+    let seen = taps / geometry.axes.iter().map(|axis| axis.step).product::<usize>();
     let whole = match reader {
         Reader::Lines { past } => margins == [(0, 0); 3] && line.source_stride == 1 && !past,
-        Reader::Any => margins == [(0, 0); 3] || line.results >= LONG || taps < LEAST_TAPS,
+        Reader::Any => margins == [(0, 0); 3] || (line.results >= LONG && seen < MANY) || taps < LEAST_TAPS,
     };
     // How much larger it gets.
     let growth: f64 = geometry
