@@ -1,13 +1,19 @@
 //! Skipping tests whose requirement is missing, visibly.
 
 use std::fmt::{Display, Write};
-use std::io::Write as _;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The variable that names, with commas between them, what must be there: a skip for lack of it is a failure.
 pub const REQUIRE: &str = "RUSTORCH_REQUIRE";
+
+/// The variable that names a file to which a line is added for each skip: the program, and the test if its thread has its name, as the test
+/// harness's threads have.
+pub const LIST: &str = "RUSTORCH_SKIPS";
 
 /// Begins the line of each skip.
 const SKIPPED: &str = "skipped for lack of ";
@@ -151,10 +157,23 @@ fn count(requirement: Requirement) {
     COUNTS[requirement as usize].fetch_add(1, Ordering::Relaxed);
     // A child's skips are its parent's.
     if !crate::child::in_any_child() {
+        if let Some(file) = std::env::var_os(LIST) {
+            list(file.as_ref()).unwrap_or_else(|error| panic!("{LIST}: {}: {error}", file.display()));
+        }
         // SAFETY: the function is there for the whole life of the process and does not unwind.
         AT_EXIT
             .get_or_init(|| assert_eq!(unsafe { libc::atexit(report) }, 0, "there is room for a function"));
     }
+}
+
+/// Adds this program and test to a list.
+fn list(file: &Path) -> io::Result<()> {
+    let program = std::env::current_exe()?;
+    let thread = std::thread::current();
+    let test = thread.name().filter(|name| *name != "main").unwrap_or_default();
+    let mut list = OpenOptions::new().create(true).append(true).open(file)?;
+    // At once, for other threads and programs write, too.
+    list.write_all(format!("{} {test}\n", program.display()).as_bytes())
 }
 
 /// Prints the counts. Runs when the process ends, after the test harness has printed its own.
