@@ -13,7 +13,7 @@ pub const REQUIRE: &str = "RUSTORCH_REQUIRE";
 
 /// The variable that names a file to which a line is added for each skip: the program, and the test if its thread has its name, as the test
 /// harness's threads have.
-pub const LIST: &str = "RUSTORCH_SKIPS";
+const LIST: &str = "RUSTORCH_SKIPS";
 
 /// Begins the line of each skip.
 const SKIPPED: &str = "skipped for lack of ";
