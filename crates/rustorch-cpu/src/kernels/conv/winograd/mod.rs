@@ -51,10 +51,11 @@ const GRAIN: usize = 100_000;
 /// Rows of the kernel that a tile multiplies together: the first, how many, and the tile.
 type Panel = (usize, usize, Tile<f32>);
 
-/// Whether a geometry of `T` has tiles that see squares, in `f32`.
+/// Whether a geometry of `T` has tiles that see squares, in `f32`; and the CPU has AVX-512, with which alone all of this was faster.
 fn has_squares<T: Number>(geometry: &Geometry) -> bool {
     let [a, b, c] = &geometry.axes;
-    TypeId::of::<T::Sum>() == TypeId::of::<f32>()
+    Isa::detect() == Isa::Avx512
+        && TypeId::of::<T::Sum>() == TypeId::of::<f32>()
         && a.is_pointwise()
         && b.three_taps().is_some()
         && c.three_taps().is_some()
