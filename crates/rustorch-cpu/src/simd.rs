@@ -68,6 +68,10 @@ pub(crate) trait Level: Copy {
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// `a + b` in each lane.
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a − b` in each lane.
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a · b` in each lane.
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
     /// The larger in each lane; one of the two where either is NaN.
     fn max(self, a: Self::F, b: Self::F) -> Self::F;
     /// The largest lanes of four vectors; anything where there is a NaN.
@@ -162,6 +166,11 @@ pub(crate) fn run<T: Task>(task: T) -> T::Output {
         Isa::Neon | Isa::NeonDotprod | Isa::NeonI8mm => neon(task),
         _ => portable(task),
     }
+}
+
+/// Whether a product is added and rounded once by an instruction, at the level that [`run`] picks.
+pub(crate) fn fuses() -> bool {
+    fused::INSTRUCTION || Isa::detect() != Isa::Portable
 }
 
 #[inline(never)]
@@ -272,6 +281,20 @@ impl Level for Portable {
         a
     }
     #[inline(always)]
+    fn sub(self, mut a: Self::F, b: Self::F) -> Self::F {
+        for i in 0..LANES {
+            a[i] -= b[i];
+        }
+        a
+    }
+    #[inline(always)]
+    fn mul(self, mut a: Self::F, b: Self::F) -> Self::F {
+        for i in 0..LANES {
+            a[i] *= b[i];
+        }
+        a
+    }
+    #[inline(always)]
     fn max(self, mut a: Self::F, b: Self::F) -> Self::F {
         for i in 0..LANES {
             a[i] = if a[i] > b[i] { a[i] } else { b[i] };
@@ -375,6 +398,16 @@ mod x86 {
             unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
         }
         #[inline(always)]
+        fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+            // SAFETY: see above.
+            unsafe { [_mm256_sub_ps(a[0], b[0]), _mm256_sub_ps(a[1], b[1])] }
+        }
+        #[inline(always)]
+        fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+            // SAFETY: see above.
+            unsafe { [_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])] }
+        }
+        #[inline(always)]
         fn max(self, a: Self::F, b: Self::F) -> Self::F {
             // SAFETY: see above.
             unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
@@ -409,23 +442,21 @@ mod x86 {
             // SAFETY: see above.
             unsafe {
                 // Pairs of the two in turn, by 128-bit halves; then in order.
-                let ordered =
-                    |x| _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(x)));
-                let even = |[x, y]: [__m256; 2]| ordered(_mm256_shuffle_ps::<0b10_00_10_00>(x, y));
-                let odd = |[x, y]: [__m256; 2]| ordered(_mm256_shuffle_ps::<0b11_01_11_01>(x, y));
-                ([even(a), even(b)], [odd(a), odd(b)])
+                let even = [
+                    in_order(_mm256_shuffle_ps::<0b10_00_10_00>(a[0], a[1])),
+                    in_order(_mm256_shuffle_ps::<0b10_00_10_00>(b[0], b[1])),
+                ];
+                let odd = [
+                    in_order(_mm256_shuffle_ps::<0b11_01_11_01>(a[0], a[1])),
+                    in_order(_mm256_shuffle_ps::<0b11_01_11_01>(b[0], b[1])),
+                ];
+                (even, odd)
             }
         }
         #[inline(always)]
         fn interleave(self, a: Self::F, b: Self::F) -> (Self::F, Self::F) {
-            let eight = |x, y| {
-                // SAFETY: see above.
-                unsafe {
-                    let (low, high) = (_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y));
-                    [_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high)]
-                }
-            };
-            (eight(a[0], b[0]), eight(a[1], b[1]))
+            // SAFETY: see above.
+            unsafe { (in_turn(a[0], b[0]), in_turn(a[1], b[1])) }
         }
         #[inline(always)]
         fn widen16(self, x: &[f16; LANES], out: &mut [f32; LANES]) {
@@ -455,6 +486,29 @@ mod x86 {
                     _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(high)),
                 ]
             }
+        }
+    }
+
+    /// Pairs of lanes: the second and the third exchanged.
+    ///
+    /// # Safety
+    /// The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn in_order(x: __m256) -> __m256 {
+        // SAFETY: by the contract.
+        unsafe { _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(x))) }
+    }
+
+    /// Lanes of two vectors in turn.
+    ///
+    /// # Safety
+    /// The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn in_turn(x: __m256, y: __m256) -> [__m256; 2] {
+        // SAFETY: by the contract.
+        unsafe {
+            let (low, high) = (_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y));
+            [_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high)]
         }
     }
 
@@ -531,6 +585,16 @@ mod x86 {
         fn add(self, a: Self::F, b: Self::F) -> Self::F {
             // SAFETY: see above.
             unsafe { _mm512_add_ps(a, b) }
+        }
+        #[inline(always)]
+        fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+            // SAFETY: see above.
+            unsafe { _mm512_sub_ps(a, b) }
+        }
+        #[inline(always)]
+        fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+            // SAFETY: see above.
+            unsafe { _mm512_mul_ps(a, b) }
         }
         #[inline(always)]
         fn max(self, a: Self::F, b: Self::F) -> Self::F {

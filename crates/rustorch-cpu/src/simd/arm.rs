@@ -99,6 +99,22 @@ impl Level for Neon {
         a
     }
     #[inline(always)]
+    fn sub(self, mut a: Self::F, b: Self::F) -> Self::F {
+        for i in 0..4 {
+            // SAFETY: see above.
+            a[i] = unsafe { vsubq_f32(a[i], b[i]) };
+        }
+        a
+    }
+    #[inline(always)]
+    fn mul(self, mut a: Self::F, b: Self::F) -> Self::F {
+        for i in 0..4 {
+            // SAFETY: see above.
+            a[i] = unsafe { vmulq_f32(a[i], b[i]) };
+        }
+        a
+    }
+    #[inline(always)]
     fn max(self, mut a: Self::F, b: Self::F) -> Self::F {
         for i in 0..4 {
             // SAFETY: see above. By comparison, as elsewhere: the instruction for it orders zeros by their signs.

@@ -20,7 +20,7 @@ const BAND: usize = 1 << 18;
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 15;
 
-/// Whether a geometry suits: every tap of many results in long lines, in `f32`.
+/// Whether a geometry suits: every tap of many results in long lines, in `f32`, on a CPU that fuses products, as dot products do.
 pub(super) fn suits<T: Number>(geometry: &Geometry) -> bool {
     let axes = &geometry.axes;
     let lens = axes.each_ref().map(|axis| {
@@ -30,7 +30,8 @@ pub(super) fn suits<T: Number>(geometry: &Geometry) -> bool {
     let taps: usize = axes.iter().map(Axis::taps).product();
     // Positions between the lines' ends count as results.
     let run = (axes[0].results * axes[1].results).saturating_mul(lens[2]);
-    TypeId::of::<T::Sum>() == TypeId::of::<f32>()
+    simd::fuses()
+        && TypeId::of::<T::Sum>() == TypeId::of::<f32>()
         && axes.iter().all(|axis| axis.step == 1)
         && taps > 1
         && run >= LEAST_RUN

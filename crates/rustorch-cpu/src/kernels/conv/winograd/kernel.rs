@@ -2,7 +2,7 @@
 
 use super::super::columns::Source;
 use super::super::geometry::Geometry;
-use super::{GRAIN, KERNEL, POINTS, Panel, store, sub};
+use super::{GRAIN, KERNEL, POINTS, Panel, store};
 use crate::ThreadPool;
 use crate::kernels::matmul::{HIGHEST, Parts};
 use crate::simd::{self, LANES, Level, Task};
@@ -70,12 +70,6 @@ impl Task for KernelPanel {
     #[inline(always)]
     fn run<L: Level>(self, l: L) {
         let KernelPanel { from, step, taps, size: [rows, channels], to, pitch } = self;
-        let half = l.splat(0.5);
-        let line = |g0: L::F, g1: L::F, g2: L::F| {
-            let ends = l.add(g0, g2);
-            let [with, without] = [l.add(ends, g1), sub(l, ends, g1)];
-            [g0, l.mul_add(with, half, l.splat(0.0)), l.mul_add(without, half, l.splat(0.0)), g2]
-        };
         for channel in 0..channels {
             let mut g = [[0.0f32; LANES]; 9];
             for row in 0..rows {
@@ -84,13 +78,12 @@ impl Task for KernelPanel {
                     g[row] = unsafe { *from.add(row * step[0] + channel * step[1] + tap) };
                 }
             }
-            let g = g.map(|g| l.load(&g));
             let mut along = [[l.splat(0.0); 4]; 3];
             for i in 0..3 {
-                along[i] = line(g[3 * i], g[3 * i + 1], g[3 * i + 2]);
+                along[i] = line(l, l.load(&g[3 * i]), l.load(&g[3 * i + 1]), l.load(&g[3 * i + 2]));
             }
             for j in 0..4 {
-                for (k, value) in line(along[0][j], along[1][j], along[2][j]).into_iter().enumerate() {
+                for (k, value) in line(l, along[0][j], along[1][j], along[2][j]).into_iter().enumerate() {
                     // SAFETY: the panel has room for its rows of all channels; what a vector writes behind those of this one is written
                     // again.
                     unsafe {
@@ -107,4 +100,11 @@ impl Task for KernelPanel {
             }
         }
     }
+}
+
+/// Transforms three weights of a line, to four points.
+#[inline(always)]
+fn line<L: Level>(l: L, g0: L::F, g1: L::F, g2: L::F) -> [L::F; 4] {
+    let (half, ends) = (l.splat(0.5), l.add(g0, g2));
+    [g0, l.mul(l.add(ends, g1), half), l.mul(l.sub(ends, g1), half), g2]
 }

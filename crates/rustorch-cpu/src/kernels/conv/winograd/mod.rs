@@ -51,11 +51,10 @@ const GRAIN: usize = 100_000;
 /// Rows of the kernel that a tile multiplies together: the first, how many, and the tile.
 type Panel = (usize, usize, Tile<f32>);
 
-/// Whether a geometry of `T` has tiles that see squares, in `f32`; and the CPU has AVX-512, with which alone all of this was faster.
+/// Whether a geometry of `T` has tiles that see squares, in `f32`.
 fn has_squares<T: Number>(geometry: &Geometry) -> bool {
     let [a, b, c] = &geometry.axes;
-    Isa::detect() == Isa::Avx512
-        && TypeId::of::<T::Sum>() == TypeId::of::<f32>()
+    TypeId::of::<T::Sum>() == TypeId::of::<f32>()
         && a.is_pointwise()
         && b.three_taps().is_some()
         && c.three_taps().is_some()
@@ -260,10 +259,4 @@ unsafe fn load<L: Level>(l: L, from: *const f32) -> L::F {
 unsafe fn store<L: Level>(l: L, v: L::F, to: *mut f32) {
     // SAFETY: this function's contract.
     l.store(v, unsafe { &mut *to.cast() });
-}
-
-/// `a − b`
-#[inline(always)]
-fn sub<L: Level>(l: L, a: L::F, b: L::F) -> L::F {
-    l.mul_add(b, l.splat(-1.0), a)
 }

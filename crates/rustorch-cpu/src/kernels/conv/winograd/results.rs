@@ -4,7 +4,7 @@ use super::super::gemm::ConvOutput;
 use super::super::geometry::Geometry;
 use super::super::number::Number;
 use super::block::Block;
-use super::{load, store, sub};
+use super::{load, store};
 use crate::simd::{LANES, Level, Task};
 use std::ops::Range;
 
@@ -43,15 +43,16 @@ impl<T: Number> Task for Results<'_, '_, T> {
                     unsafe {
                         let mut down = [[zero; 4]; 2];
                         for j in 0..4 {
-                            let [m0, m1, m2, m3] =
-                                [0, 4, 8, 12].map(|i| load(l, from.add((i + j) * pitch + v)));
+                            let from = from.add(j * pitch + v);
+                            let (m0, m1) = (load(l, from), load(l, from.add(4 * pitch)));
+                            let (m2, m3) = (load(l, from.add(8 * pitch)), load(l, from.add(12 * pitch)));
                             down[0][j] = l.add(l.add(m0, m1), m2);
-                            down[1][j] = sub(l, sub(l, m1, m2), m3);
+                            down[1][j] = l.sub(l.sub(m1, m2), m3);
                         }
                         for (&line, [s0, s1, s2, s3]) in run.lines.iter().zip(down) {
                             let left = l.add(l.add(s0, s1), s2);
-                            let right = sub(l, sub(l, s1, s2), s3);
-                            zeros = l.mul_add(left, zero, l.mul_add(right, zero, zeros));
+                            let right = l.sub(l.sub(s1, s2), s3);
+                            zeros = l.add(zeros, l.add(l.sub(left, left), l.sub(right, right)));
                             let (first, second) = l.interleave(left, right);
                             let to = sums.as_mut_ptr().add(line + 2 * v);
                             store(l, first, to);

@@ -2,7 +2,7 @@
 
 use super::super::geometry::Geometry;
 use super::block::{Block, Run};
-use super::{load, store, sub};
+use super::{load, store};
 use crate::simd::{LANES, Level, Task};
 use std::ops::Range;
 
@@ -46,10 +46,10 @@ impl<const WIDTH: usize> Task for Squares<'_, WIDTH> {
                             let (d0, d1) = l.even_odd(load(l, at), load(l, at.add(LANES)));
                             let (d2, d3) = l.even_odd(load(l, at.add(2)), load(l, at.add(LANES + 2)));
                             let to = to.add(4 * k * pitch + v);
-                            store(l, sub(l, d0, d2), to);
+                            store(l, l.sub(d0, d2), to);
                             store(l, l.add(d1, d2), to.add(pitch));
-                            store(l, sub(l, d2, d1), to.add(2 * pitch));
-                            store(l, sub(l, d1, d3), to.add(3 * pitch));
+                            store(l, l.sub(d2, d1), to.add(2 * pitch));
+                            store(l, l.sub(d1, d3), to.add(3 * pitch));
                         }
                     }
                 }
@@ -100,14 +100,17 @@ unsafe fn vertical<L: Level, const WIDTH: usize>(
     // SAFETY: vectors begin within `width`, behind which lines have room for one; of the source, only what exists is read, or the zeros.
     unsafe {
         for at in (0..start).step_by(LANES) {
-            lines.iter_mut().for_each(|line| store(l, zero, line.as_mut_ptr().add(at)));
+            for line in lines.iter_mut() {
+                store(l, zero, line.as_mut_ptr().add(at));
+            }
         }
         if len >= LANES {
             for at in (0..len).step_by(LANES) {
                 // The last vectors overlap those before them.
                 let at = at.min(len - LANES);
-                let [r0, r1, r2, r3] = seen.map(|line| load(l, line.add(at)));
-                let outs = [sub(l, r0, r2), l.add(r1, r2), sub(l, r2, r1), sub(l, r1, r3)];
+                let (r0, r1) = (load(l, seen[0].add(at)), load(l, seen[1].add(at)));
+                let (r2, r3) = (load(l, seen[2].add(at)), load(l, seen[3].add(at)));
+                let outs = [l.sub(r0, r2), l.add(r1, r2), l.sub(r2, r1), l.sub(r1, r3)];
                 for (line, out) in lines.iter_mut().zip(outs) {
                     store(l, out, line.as_mut_ptr().add(start + at));
                 }
@@ -121,7 +124,9 @@ unsafe fn vertical<L: Level, const WIDTH: usize>(
             }
         }
         for at in (end..width).step_by(LANES) {
-            lines.iter_mut().for_each(|line| store(l, zero, line.as_mut_ptr().add(at)));
+            for line in lines.iter_mut() {
+                store(l, zero, line.as_mut_ptr().add(at));
+            }
         }
     }
 }

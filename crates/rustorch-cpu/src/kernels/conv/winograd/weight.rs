@@ -7,7 +7,7 @@ use super::super::number::Number;
 use super::super::weight::Gradient;
 use super::block::Block;
 use super::squares::Squares;
-use super::{GRAIN, POINTS, SQUARE, all_tiles, load, store, sub};
+use super::{GRAIN, POINTS, SQUARE, all_tiles, load, store};
 use crate::ThreadPool;
 use crate::kernels::matmul::with_scratch;
 use crate::simd::{self, LANES, Level, Task};
@@ -31,7 +31,8 @@ pub(in super::super) fn suits<T: Number>(geometry: &Geometry) -> bool {
     let transformed = rows * channels.div_ceil(UNIT[1]) + channels * rows.div_ceil(UNIT[0]);
     let sums = SUMS * tiles.div_ceil(COLUMNS);
     let cost = kernels.saturating_mul(POINTS * tiles + sums).saturating_add(SQUARE * tiles * transformed);
-    super::has_squares::<T>(geometry)
+    simd::fuses()
+        && super::has_squares::<T>(geometry)
         && geometry.axes.iter().all(|axis| axis.ascends())
         && cost < kernels.saturating_mul(9 * geometry.images * geometry.positions())
 }
@@ -180,9 +181,9 @@ impl Task for Slopes<'_> {
                         along(l, above, to, pitch);
                         let both = (l.add(above.0, below.0), l.add(above.1, below.1));
                         along(l, both, to.add(4 * pitch), pitch);
-                        let difference = (sub(l, above.0, below.0), sub(l, above.1, below.1));
+                        let difference = (l.sub(above.0, below.0), l.sub(above.1, below.1));
                         along(l, difference, to.add(8 * pitch), pitch);
-                        let negative = (sub(l, zero, below.0), sub(l, zero, below.1));
+                        let negative = (l.sub(zero, below.0), l.sub(zero, below.1));
                         along(l, negative, to.add(12 * pitch), pitch);
                     }
                 }
@@ -201,8 +202,8 @@ unsafe fn along<L: Level>(l: L, (left, right): (L::F, L::F), to: *mut f32, pitch
     unsafe {
         store(l, left, to);
         store(l, l.add(left, right), to.add(pitch));
-        store(l, sub(l, left, right), to.add(2 * pitch));
-        store(l, sub(l, l.splat(0.0), right), to.add(3 * pitch));
+        store(l, l.sub(left, right), to.add(2 * pitch));
+        store(l, l.sub(l.splat(0.0), right), to.add(3 * pitch));
     }
 }
 
@@ -221,7 +222,7 @@ struct Products {
 }
 
 /// Channels whose sums are in registers together.
-const WIDE: usize = 4;
+const ACROSS: usize = 4;
 
 impl Task for Products {
     type Output = ();
@@ -229,7 +230,7 @@ impl Task for Products {
     #[inline(always)]
     fn run<L: Level>(self, l: L) {
         let [rows, channels] = self.size;
-        for channel in (0..channels).step_by(WIDE) {
+        for channel in (0..channels).step_by(ACROSS) {
             let mut row = 0;
             while row < rows {
                 row += match rows - row {
@@ -247,22 +248,22 @@ impl Products {
     #[inline(always)]
     fn tile<L: Level, const H: usize>(&self, l: L, row: usize, channel: usize) -> usize {
         let [_, channels] = self.size;
-        let count = WIDE.min(channels - channel);
+        let count = ACROSS.min(channels - channel);
         let left: [*const f32; H] = std::array::from_fn(|i| self.left.wrapping_add((row + i) * COLUMNS));
         // The last channels stand for those that are not there.
-        let right: [*const f32; WIDE] =
+        let right: [*const f32; ACROSS] =
             std::array::from_fn(|v| self.right.wrapping_add((channel + v.min(count - 1)) * COLUMNS));
-        let mut sums = [[l.splat(0.0); WIDE]; H];
+        let mut sums = [[l.splat(0.0); ACROSS]; H];
         for at in (0..self.columns).step_by(LANES) {
-            let mut seen = [l.splat(0.0); WIDE];
-            for v in 0..WIDE {
+            let mut seen = [l.splat(0.0); ACROSS];
+            for v in 0..ACROSS {
                 // SAFETY: the contract of `run`; rows and channels have so many columns.
                 seen[v] = unsafe { load(l, right[v].add(at)) };
             }
             for i in 0..H {
                 // SAFETY: as above.
                 let left = unsafe { load(l, left[i].add(at)) };
-                for v in 0..WIDE {
+                for v in 0..ACROSS {
                     sums[i][v] = l.mul_add(seen[v], left, sums[i][v]);
                 }
             }
