@@ -10,15 +10,11 @@ Functions are compiled before they are timed, and write into donated operands wh
 use CPUs, so that each number of threads is a process of its own.
 """
 
-import json
 import math
 import os
-import re
-import subprocess
-import sys
 
-from side_by_side import build, options
-from torch_tensors import NamedCase, Ours, compare
+from other_tensors import compare_with
+from torch_tensors import NamedCase
 
 
 class Case(NamedCase):
@@ -136,45 +132,13 @@ class Case(NamedCase):
         return self.compiled(lambda x, weight, grad: self.jax.vjp(forward, x, weight)[1](grad)[of], x, weight, grad)
 
 
-def main():
-    parser = options(__doc__, seconds=0.1)
-    parser.add_argument("file", help="what torch_tensors.py --json wrote")
-    parser.add_argument("--above", type=float, default=1.05)
-    args = parser.parse_args()
-    with open(args.file) as file:
-        measured = json.load(file)
-    if len(args.threads) > 1:
-        # One process for each number of threads.
-        rows = []
-        for threads in args.threads:
-            part = f"{args.json or args.file}.{threads}.part"
-            command = [sys.executable, __file__, args.file, "--above", str(args.above), "--threads", str(threads), "--only", args.only]
-            subprocess.run([*command, "--rounds", str(args.rounds), "--seconds", str(args.seconds), "--json", part], check=True)
-            with open(part) as file:
-                rows += json.load(file)
-            os.remove(part)
-    else:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads[0]])
-        import jax
+def prepare(threads):
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    import jax
 
-        jax.config.update("jax_platforms", "cpu")
-        jax.config.update("jax_enable_x64", True)
-        names = list(dict.fromkeys(row["case"] for row in measured if row["ratio"] > args.above and re.search(args.only, row["case"])))
-        ours, rows = Ours(build("rustorch-tensor", "tensors"), args.threads[0]), []
-        print(f"{'case':<44} {'threads':>7} {'RusTorch µs':>12} {'JAX µs':>12} {'ratio':>7} {'spread':>7}")
-        for name in names:
-            call = Case(name).call()
-            if call is None:
-                print(f"{name:<44} {args.threads[0]:>7} {'not compared':>12}", flush=True)
-                continue
-            mine, other, ratio, spread = compare(name, call, ours, args)
-            rows.append({"case": name, "threads": args.threads[0], "rustorch_us": mine, "jax_us": other, "ratio": ratio, "spread": spread})
-            print(f"{name:<44} {args.threads[0]:>7} {mine:>12.2f} {other:>12.2f} {ratio:>7.2f} {spread:>7.0%}", flush=True)
-        ours.end()
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump(rows, file, indent=1)
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_enable_x64", True)
 
 
 if __name__ == "__main__":
-    main()
+    compare_with("JAX", __doc__, lambda name, threads: Case(name).call(), prepare)
