@@ -82,7 +82,7 @@ class Case(NamedCase):
             change = lambda x, i, j, part: x.at[i, j].set(part) if self.operation == "set_points" else x.at[i, j].add(part)
             return self.in_place(change, x, *index, x[index])
         if self.operation in ["take", "get_rows", "embedding", "index_select"]:
-            return self.compiled(lambda x, index: x[index], x, self.indices(1, x.shape[0]))
+            return self.compiled(lambda x, index: jnp.take(x, index, n or 0, mode="clip"), x, self.indices(1, x.shape[n or 0]))
         if self.operation in ["put", "set_rows"]:
             index = self.indices(1, x.shape[0])
             return self.in_place(lambda x, index, part: x.at[index].set(part), x, index, x[index])

@@ -81,7 +81,8 @@ class Case(NamedCase):
             axes = list(range(operands[0].ndim)) if n is None else [n]
             return self.compiled(REDUCTIONS[self.operation], *operands, numpy.array(axes), keepdims=0)
         if self.operation in ROWS:
-            return self.compiled("Gather", *operands, self.random.integers(0, self.shapes[0][0], self.shapes[1]))
+            axis = n or 0
+            return self.compiled("Gather", *operands, self.random.integers(0, self.shapes[0][axis], self.shapes[1]), axis=axis)
         width = self.shapes[0][-1]
         match self.operation:
             case "silu":
