@@ -97,14 +97,26 @@ impl Rows {
         &self.acc[slot * self.e..][..self.widths.1]
     }
 
-    /// Computes the scores against the first `count` keys, scaled and capped.
-    pub(super) fn scores(&mut self, count: usize, attention: &Attention) {
-        simd::run(Scores { work: self, count, attention });
+    /// Whether so many keys may stay where they are, if there is nothing between them: four are read at a time.
+    pub(super) fn takes_keys(&self, count: usize) -> bool {
+        !self.half && self.widths.0 == self.d && count.is_multiple_of(4)
     }
 
-    /// Takes the block into the running sums; scores that do not count are −∞.
-    pub(super) fn absorb(&mut self, count: usize) {
-        simd::run(Absorb { work: self, count });
+    /// Whether values may stay where they are, if there is nothing between them.
+    pub(super) fn takes_values(&self) -> bool {
+        !self.half && self.widths.1 == self.e
+    }
+
+    /// Computes the scores against the first `count` keys, scaled and capped: those in their [place](Self::keys), or others that it
+    /// [takes](Self::takes_keys).
+    pub(super) fn scores(&mut self, keys: Option<&[f32]>, count: usize, attention: &Attention) {
+        simd::run(Scores { work: self, keys, count, attention });
+    }
+
+    /// Takes the block into the running sums; scores that do not count are −∞. Values are in their [place](Self::values), or others that it
+    /// [takes](Self::takes_values).
+    pub(super) fn absorb(&mut self, values: Option<&[f32]>, count: usize) {
+        simd::run(Absorb { work: self, values, count });
     }
 
     /// The logarithms of the sums of exponentiated scores; −∞ for a query that saw no key.
@@ -128,6 +140,7 @@ impl Rows {
 
 struct Scores<'a> {
     work: &'a mut Rows,
+    keys: Option<&'a [f32]>,
     count: usize,
     attention: &'a Attention,
 }
@@ -137,26 +150,27 @@ impl Task for Scores<'_> {
 
     #[inline(always)]
     fn run<L: Level>(self, l: L) {
-        let Scores { work, count, attention } = self;
+        let Scores { work, keys, count, attention } = self;
         let (rows, d) = (work.rows, work.d);
         let mut row = if work.half { rows } else { 0 };
         for row in 0..row {
             let (q, s) = (&work.q[row * d..][..d], &mut work.s[row * KEYS..][..count.next_multiple_of(4)]);
             half::scores(l, q, &work.k, work.widths.0, s);
         }
+        let k = keys.unwrap_or(&work.k);
         while row < rows {
             let (q, s) = (&work.q[row * d..], &mut work.s[row * KEYS..]);
             let step = match rows - row {
                 4.. if L::WIDE => {
-                    score_rows::<L, 4>(l, q, &work.k, s, d, count);
+                    score_rows::<L, 4>(l, q, k, s, d, count);
                     4
                 }
                 2.. => {
-                    score_rows::<L, 2>(l, q, &work.k, s, d, count);
+                    score_rows::<L, 2>(l, q, k, s, d, count);
                     2
                 }
                 _ => {
-                    score_rows::<L, 1>(l, q, &work.k, s, d, count);
+                    score_rows::<L, 1>(l, q, k, s, d, count);
                     1
                 }
             };
@@ -212,6 +226,7 @@ fn score_rows<L: Level, const ROWS: usize>(
 
 struct Absorb<'a> {
     work: &'a mut Rows,
+    values: Option<&'a [f32]>,
     count: usize,
 }
 
@@ -220,7 +235,7 @@ impl Task for Absorb<'_> {
 
     #[inline(always)]
     fn run<L: Level>(self, l: L) {
-        let Absorb { work, count } = self;
+        let Absorb { work, values, count } = self;
         let (rows, e) = (work.rows, work.e);
         if work.half {
             for row in (0..rows).step_by(2) {
@@ -285,20 +300,21 @@ impl Task for Absorb<'_> {
                 *weight *= mask;
             }
         }
+        let v = values.unwrap_or(&work.v);
         let mut row = 0;
         while row < rows {
             let (s, acc) = (&work.s[row * KEYS..], &mut work.acc[row * e..]);
             let step = match rows - row {
                 4.. if L::WIDE => {
-                    add_values::<L, 4>(l, s, &work.v, acc, e, count);
+                    add_values::<L, 4>(l, s, v, acc, e, count);
                     4
                 }
                 2.. => {
-                    add_values::<L, 2>(l, s, &work.v, acc, e, count);
+                    add_values::<L, 2>(l, s, v, acc, e, count);
                     2
                 }
                 _ => {
-                    add_values::<L, 1>(l, s, &work.v, acc, e, count);
+                    add_values::<L, 1>(l, s, v, acc, e, count);
                     1
                 }
             };

@@ -157,6 +157,10 @@ trait Load: Element {
     fn load<L: Level>(l: L, x: &[Self], out: &mut [f32]);
     /// Rounds slices of equal length.
     fn save(x: &[f32], out: &mut [Self]);
+    /// The elements, if they need no conversion.
+    fn as_f32(_x: &[Self]) -> Option<&[f32]> {
+        None
+    }
     /// As `load`, for one slice.
     fn widen(x: &[Self], out: &mut [f32]) {
         simd::run(Widen(x, out));
@@ -170,6 +174,9 @@ impl Load for f32 {
     }
     fn save(x: &[f32], out: &mut [f32]) {
         out.copy_from_slice(x);
+    }
+    fn as_f32(x: &[f32]) -> Option<&[f32]> {
+        Some(x)
     }
 }
 
@@ -345,11 +352,20 @@ fn single<Q: Load, K: Load>(
             // Blocks are counted from key 0, whatever is visible.
             for start in (first / KEYS * KEYS..end).step_by(KEYS) {
                 let count = KEYS.min(end - start);
-                let (to, stride) = work.keys();
-                simd::run(LoadRows { from: k, rows: start..start + count, to, stride });
-                let (to, stride) = work.values();
-                simd::run(LoadRows { from: v, rows: start..start + count, to, stride });
-                work.scores(count, attention);
+                let here = start..start + count;
+                let keys = work.takes_keys(count).then(|| k.contiguous(here.clone()).and_then(K::as_f32));
+                let keys = keys.flatten();
+                if keys.is_none() {
+                    let (to, stride) = work.keys();
+                    simd::run(LoadRows { from: k, rows: here.clone(), to, stride });
+                }
+                let values = work.takes_values().then(|| v.contiguous(here.clone()).and_then(K::as_f32));
+                let values = values.flatten();
+                if values.is_none() {
+                    let (to, stride) = work.values();
+                    simd::run(LoadRows { from: v, rows: here, to, stride });
+                }
+                work.scores(keys, count, attention);
                 for (slot, row) in range.clone().enumerate() {
                     let (i, keys) = (row % sizes.m, sizes.visible(attention, row % sizes.m));
                     let mask = mask.as_ref().map(|mask| mask.row(head * sizes.group + row / sizes.m, i));
@@ -363,7 +379,7 @@ fn single<Q: Load, K: Load>(
                         }
                     }
                 }
-                work.absorb(count);
+                work.absorb(values, count);
             }
             work.finish();
             let mut scattered = Vec::new();

@@ -98,6 +98,15 @@ impl<'a, T: Element> Matrix<'a, T> {
         rows <= self.rows && cols == self.cols
     }
 
+    /// The elements of some rows, if there is nothing between rows.
+    pub(crate) fn contiguous(&self, rows: Range<usize>) -> Option<&'a [T]> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "rows outside the matrix");
+        // SAFETY: rows of the matrix, one after the other.
+        (self.stride == self.cols).then(|| unsafe {
+            std::slice::from_raw_parts(self.base.add(rows.start * self.cols), rows.len() * self.cols)
+        })
+    }
+
     /// The elements of a row.
     pub(crate) fn cols(&self) -> usize {
         self.cols
