@@ -2,7 +2,7 @@
 
 use super::Real;
 use crate::simd::{self, Level, Task, from_bf16, to_bf16};
-use rustorch_core::{Element, bf16, f16};
+use rustorch_core::{BinaryOp, Element, bf16, f16};
 
 /// A float with the type in which kernels compute it.
 pub(crate) trait Wide: Element {
@@ -20,6 +20,10 @@ pub(crate) trait Half: Element {
     fn widen_all(x: &[Self], out: &mut [f32]);
     /// From `f32`, to nearest even.
     fn narrow_all(x: &[f32], out: &mut [Self]);
+    /// A sum, difference, product or quotient in one pass, or `false` where compilers do not vectorise the conversions of single numbers.
+    fn arithmetic(_op: BinaryOp, _a: &[Self], _b: &[Self], _out: &mut [Self]) -> bool {
+        false
+    }
 }
 
 macro_rules! itself {
@@ -82,12 +86,16 @@ impl Half for bf16 {
     fn narrow_all(x: &[f32], out: &mut [bf16]) {
         simd::run(NarrowB(x, out));
     }
+    fn arithmetic(op: BinaryOp, a: &[bf16], b: &[bf16], out: &mut [bf16]) -> bool {
+        simd::run(Arithmetic(op, a, b, out))
+    }
 }
 
 struct Widen<'a>(&'a [f16], &'a mut [f32]);
 struct Narrow<'a>(&'a [f32], &'a mut [f16]);
 struct WidenB<'a>(&'a [bf16], &'a mut [f32]);
 struct NarrowB<'a>(&'a [f32], &'a mut [bf16]);
+struct Arithmetic<'a>(BinaryOp, &'a [bf16], &'a [bf16], &'a mut [bf16]);
 
 impl Task for Widen<'_> {
     type Output = ();
@@ -121,6 +129,31 @@ impl Task for NarrowB<'_> {
     fn run<L: Level>(self, _: L) {
         for (x, out) in self.0.iter().zip(self.1) {
             *out = to_bf16(*x);
+        }
+    }
+}
+
+impl Task for Arithmetic<'_> {
+    type Output = bool;
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) -> bool {
+        match self.0 {
+            BinaryOp::Add => self.pairs(|a, b| a + b),
+            BinaryOp::Sub => self.pairs(|a, b| a - b),
+            BinaryOp::Mul => self.pairs(|a, b| a * b),
+            BinaryOp::Div => self.pairs(|a, b| a / b),
+            _ => return false,
+        }
+        true
+    }
+}
+
+impl Arithmetic<'_> {
+    #[inline(always)]
+    fn pairs(self, f: impl Fn(f32, f32) -> f32) {
+        let Arithmetic(_, a, b, out) = self;
+        for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+            *out = to_bf16(f(from_bf16(a), from_bf16(b)));
         }
     }
 }

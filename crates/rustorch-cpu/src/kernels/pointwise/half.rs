@@ -13,6 +13,9 @@ pub(super) fn unary<T: Half>(op: UnaryOp, x: &[T], out: &mut [T]) {
 }
 
 pub(super) fn binary<T: Half>(op: BinaryOp, a: &[T], b: &[T], out: &mut [T]) -> bool {
+    if T::arithmetic(op, a, b, out) {
+        return true;
+    }
     map2(a, b, out, |a, b, out| {
         real::binary(op, a, b, out);
     });
