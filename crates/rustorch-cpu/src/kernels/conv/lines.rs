@@ -4,6 +4,7 @@ use super::columns::Source;
 use super::gemm::ConvOutput;
 use super::geometry::{Geometry, Segment};
 use super::number::{Number, Room};
+use super::three_by_three::{self, Plane};
 use crate::ThreadPool;
 use crate::kernels::matmul::Scalar;
 use crate::math::Real;
@@ -132,6 +133,8 @@ pub(super) struct Weights<'a, T: Number> {
     panels: Vec<(usize, usize)>,
     /// For each group and panel `[offsets][height]`.
     packed: &'a [T::Sum],
+    /// Whether [`three_by_three`] suits lines of so many results.
+    is_square: bool,
 }
 
 impl<'a, T: Number> Weights<'a, T> {
@@ -149,8 +152,12 @@ impl<'a, T: Number> Weights<'a, T> {
         kernel: Source<'_, T::Sum>,
         packed: &'a mut [T::Sum],
     ) -> Weights<'a, T> {
-        let taps = geometry.taps();
-        let [a, b, _] = &geometry.axes;
+        let mut taps = geometry.taps();
+        if geometry.channels == 1 {
+            // As gradients have them in reverse.
+            taps.sort_by_key(|tap| tap.source);
+        }
+        let [a, b, c] = &geometry.axes;
         let k = Self::depth(geometry);
         let (mut offsets, mut weights) = (Vec::with_capacity(k), Vec::with_capacity(k));
         for channel in 0..geometry.channels {
@@ -174,7 +181,9 @@ impl<'a, T: Number> Weights<'a, T> {
                 }
             }
         }
-        Weights { offsets, panels, packed }
+        let is_square =
+            geometry.rows == 1 && b.step == 1 && three_by_three::suits(&offsets, b.source_stride, c.results);
+        Weights { offsets, panels, packed, is_square }
     }
 
     /// Writes the results of a span of lines.
@@ -196,6 +205,27 @@ impl<'a, T: Number> Weights<'a, T> {
         let from = from.wrapping_add(at[0] * a.source_stride + at[1] * b.source_stride + at[2]);
         let width = last.lane + last.len;
         rounded.resize(rounded.len().max(width), T::BLANK);
+        if self.is_square {
+            sums.resize(width, T::Sum::ZERO);
+            let place = results.lines(geometry, group);
+            let (to, to_pitch) = match place {
+                // SAFETY: this function's contract: a result of the group.
+                Some(base) => (unsafe { base.add(first.result) }, b.result_stride),
+                None => (sums.as_mut_ptr(), b.source_stride),
+            };
+            let weights = self.packed[group * k..][..k].as_ptr();
+            let (lines, columns) = (segments.len(), first.len);
+            // SAFETY: this function's contract.
+            unsafe {
+                let plane = Plane { from, pitch: b.source_stride, weights, lines, columns, to, to_pitch };
+                if T::Sum::three_by_three(&plane) {
+                    if place.is_none() {
+                        results.put(geometry, (group, 0), segments, sums, rounded);
+                    }
+                    return;
+                }
+            }
+        }
         for &(row, height) in &self.panels {
             sums.resize(height * width, T::Sum::ZERO);
             let weights = &self.packed[(group * geometry.rows + row) * k..][..height * k];
@@ -302,10 +332,24 @@ pub(super) trait Lanes: Scalar {
         offsets: &[usize],
         weights: *const Self,
     ) -> [[[Self; LANES]; V]; H];
+
+    /// Writes the sums of a plane, or returns `false` where these numbers have no such kernel.
+    ///
+    /// # Safety
+    /// As [`three_by_three::Sums::new`].
+    unsafe fn three_by_three(_plane: &Plane<Self>) -> bool {
+        false
+    }
 }
 
 impl Lanes for f32 {
     const ARE_NARROW: bool = true;
+
+    unsafe fn three_by_three(plane: &Plane<f32>) -> bool {
+        // SAFETY: this function's contract.
+        simd::run(unsafe { three_by_three::Sums::new(plane) });
+        true
+    }
 
     #[inline(always)]
     unsafe fn sum_lanes<L: Level, const H: usize, const V: usize>(

@@ -20,6 +20,7 @@ mod lines;
 mod number;
 mod padded;
 mod planes;
+mod three_by_three;
 mod weight;
 mod weight_planes;
 mod winograd;
