@@ -196,19 +196,24 @@ pub(crate) fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// Asks for cache lines, of which nothing else is read, into the second-level cache: the first one waits for few lines at a time.
+/// [`prefetch`] into the second-level cache: the first one waits for few lines at a time, which is too few for what comes from memory.
 #[inline(always)]
-pub(crate) fn prefetch_bytes<T>(from: *const T, bytes: usize) {
+pub(crate) fn prefetch_l2<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
-    for line in (0..bytes).step_by(size_of::<Line>()) {
-        // SAFETY: a hint, of any address.
-        unsafe {
-            let at = from.cast::<i8>().wrapping_add(line);
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at);
-        }
+    // SAFETY: a hint, of any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (from, bytes);
+    let _ = at;
+}
+
+/// [`prefetch_l2`] of the lines of so many bytes.
+#[inline(always)]
+pub(crate) fn prefetch_bytes<T>(from: *const T, bytes: usize) {
+    for line in (0..bytes).step_by(size_of::<Line>()) {
+        prefetch_l2(from.cast::<u8>().wrapping_add(line));
+    }
 }
 
 /// Narrows to `bf16`, to nearest even; NaN stays NaN. The compiler vectorises loops over it.

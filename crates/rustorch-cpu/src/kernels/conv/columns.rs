@@ -2,7 +2,7 @@
 
 use super::geometry::{Geometry, Offset, Segment};
 use crate::kernels::matmul::Scalar;
-use crate::simd::{self, Level, Task, prefetch};
+use crate::simd::{self, Level, Task, prefetch_l2};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -163,7 +163,7 @@ fn whole(geometry: &Geometry, segment: &Segment, reach: &[(isize, isize); 3]) ->
 unsafe fn copy_ahead<E: Copy>(from: *const E, step: usize, ahead: Option<usize>, to: *mut E, n: usize) {
     if let Some(ahead) = ahead {
         for i in (0..n).step_by(64 / size_of::<E>()) {
-            prefetch(from.wrapping_add(ahead + i * step));
+            prefetch_l2(from.wrapping_add(ahead + i * step));
         }
     }
     // SAFETY: this function's contract.

@@ -17,6 +17,7 @@ mod kernel;
 mod many_rows;
 mod pack;
 mod split_k;
+mod strips;
 mod subtract;
 mod vector;
 mod vnni;

@@ -7,6 +7,7 @@
 
 use super::Arithmetic;
 use super::gemm::{with_packed, with_scratch};
+use super::strips::{self, Strips};
 use crate::ThreadPool;
 use crate::kernels::lanes::total;
 use crate::kernels::matmul::gemm_args::{GemmArgs, Target};
@@ -27,6 +28,13 @@ pub(super) const TOGETHER: usize = 4;
 const SEGMENT: usize = 4 << 10;
 /// The same where there are few, for threads to share.
 const LEAST_SEGMENT: usize = 1 << 10;
+/// Rows that are added to sums in memory at once, where there are registers and so many for each lane, and elsewhere.
+const MANY: usize = 8;
+const FEW: usize = 4;
+/// Parts of long rows for each thread, at most.
+const PARTS: usize = 8;
+/// Values of a row that are asked for ahead of those that are multiplied.
+const ROW_AHEAD: usize = 512;
 /// Bytes of the matrix for a thread to read at least.
 pub(super) const GRAIN: usize = 1 << 16;
 
@@ -37,10 +45,19 @@ pub(super) trait Values<E>: Copy + Sync {
     /// # Safety
     /// They can be read.
     unsafe fn load<L: Level>(l: L, from: *const Self) -> [E; LANES];
+
+    /// The sums of a chunk in registers, or `false` where there is no such way for this type or it is slower.
+    ///
+    /// # Safety
+    /// As [`strips::run`].
+    #[inline(always)]
+    unsafe fn strips<L: Level>(_l: L, _strips: &Strips<Self, E>) -> bool {
+        false
+    }
 }
 
 macro_rules! values {
-    ($($ty:ty, $e:ty: |$l:ident, $x:ident| $convert:expr;)*) => {$(
+    ($($ty:ty, $e:ty $(, $strips:path)?: |$l:ident, $x:ident| $convert:expr;)*) => {$(
         impl Values<$e> for $ty {
             #[inline(always)]
             unsafe fn load<L: Level>($l: L, from: *const $ty) -> [$e; LANES] {
@@ -48,15 +65,23 @@ macro_rules! values {
                 let $x = unsafe { from.cast::<[$ty; LANES]>().read_unaligned() };
                 $convert
             }
+
+            $(
+                #[inline(always)]
+                unsafe fn strips<L: Level>(l: L, strips: &Strips<$ty, $e>) -> bool {
+                    // SAFETY: this function's contract.
+                    unsafe { $strips(l, strips) }
+                }
+            )?
         }
     )*};
 }
 
 values! {
-    f32, f32: |_l, x| x;
+    f32, f32, strips::run: |_l, x| x;
     f64, f64: |_l, x| x;
-    bf16, f32: |_l, x| x.map(from_bf16);
-    f16, f32: |l, x| {
+    bf16, f32, strips::run: |_l, x| x.map(from_bf16);
+    f16, f32, strips::run: |l, x| {
         let mut wide = [0.0; LANES];
         l.widen16(&x, &mut wide);
         wide
@@ -130,7 +155,9 @@ pub(super) unsafe fn run<A>(
     let (chunks, batches, block) = (matrix.chunks(), gemm.batches(), matrix.block(size_of::<A::X>()));
     let blocks = rows.div_ceil(block);
     // Few blocks of long rows are divided along these, too.
-    let groups = if batches * blocks < 4 * pool.threads() { chunks.div_ceil(TOGETHER) } else { 1 };
+    let parts = if batches * blocks < 4 * pool.threads() { PARTS * pool.threads() } else { 1 };
+    let group_len = chunks.div_ceil(TOGETHER).div_ceil(parts) * TOGETHER;
+    let groups = chunks.div_ceil(group_len);
     let bytes = block.min(rows) * matrix.k * size_of::<A::X>() / groups;
     let (a, b) = (Parts::new(a.cast_mut()), Parts::new(b.cast_mut()));
     // The sums of some chunks of some rows; those of a chunk begin `pitch` elements after those of the one before.
@@ -160,7 +187,7 @@ pub(super) unsafe fn run<A>(
                     unsafe {
                         let memory = scratch.add(own);
                         if groups > 1 {
-                            let group = group * TOGETHER..chunks.min((group + 1) * TOGETHER);
+                            let group = group * group_len..chunks.min((group + 1) * group_len);
                             let sums = shared.address((batch * chunks + group.start) * rows + first);
                             sum(batch, part, group, memory, (sums, rows));
                         } else {
@@ -252,7 +279,14 @@ where
                 if self.matrix.is_transposed() {
                     // No closures in these loops: one that is not inlined is compiled without the instruction set.
                     for (i, chunk) in chunks.enumerate() {
-                        self.columns(l, chunk, vector.add(i * CHUNK));
+                        let vector = vector.add(i * CHUNK);
+                        if A::X::strips(l, &self.strips(chunk, vector)) {
+                            continue;
+                        }
+                        match L::WIDE && self.matrix.values(chunk).len() >= MANY * LANES {
+                            true => self.columns::<L, MANY>(l, chunk, vector),
+                            false => self.columns::<L, FEW>(l, chunk, vector),
+                        }
                     }
                 } else {
                     self.dots(l, chunks, vector);
@@ -309,7 +343,12 @@ where
                 let mut j = self.rows.start;
                 while j + TOGETHER <= self.rows.end {
                     let rows = std::array::from_fn(|i| self.row(j + i, chunk, i));
-                    self.write(chunk, j, dots::<L, A, TOGETHER, 0>(l, [part(chunk); TOGETHER], rows, len));
+                    let x = [part(chunk); TOGETHER];
+                    let sums = match len == CHUNK {
+                        true => dots::<L, A, TOGETHER, ROW_AHEAD, 0>(l, x, rows, len),
+                        false => dots::<L, A, TOGETHER, 0, 0>(l, x, rows, len),
+                    };
+                    self.write(chunk, j, sums);
                     j += TOGETHER;
                 }
             }
@@ -321,12 +360,12 @@ where
                     if chunk + 2 <= chunks.end && self.matrix.values(chunk + 1).len() == CHUNK {
                         let rows = [row, self.row(j, chunk + 1, 1)];
                         let sums =
-                            dots::<L, A, 2, { 2 * CHUNK }>(l, [part(chunk), part(chunk + 1)], rows, CHUNK);
+                            dots::<L, A, 2, 0, { 2 * CHUNK }>(l, [part(chunk), part(chunk + 1)], rows, CHUNK);
                         self.write(chunk, j, [sums[0]]);
                         self.write(chunk + 1, j, [sums[1]]);
                         chunk += 2;
                     } else {
-                        self.write(chunk, j, dots::<L, A, 1, 0>(l, [part(chunk)], [row], len));
+                        self.write(chunk, j, dots::<L, A, 1, 0, 0>(l, [part(chunk)], [row], len));
                         chunk += 1;
                     }
                 }
@@ -364,36 +403,50 @@ where
         unsafe { self.sums.add(at).cast::<[A::E; N]>().write_unaligned(sums) };
     }
 
-    /// Sums of rows of which vectors of memory have one value each.
+    /// What [`Values::strips`] is given.
+    #[inline(always)]
+    fn strips(&self, chunk: usize, vector: *const A::E) -> Strips<A::X, A::E> {
+        let (values, step) = (self.matrix.values(chunk), self.matrix.strides[1]);
+        Strips {
+            first: self.first.wrapping_add(self.rows.start + values.start * step),
+            step,
+            rows: self.rows.len(),
+            vector,
+            values: values.len(),
+            sums: self.sums.wrapping_add((chunk - self.chunks.start) * self.pitch),
+        }
+    }
+
+    /// Sums of rows of which vectors of memory have one value each, in memory. `N` of these are added at once.
     ///
     /// # Safety
     /// As [`run`]; `vector` has the values of this chunk.
     #[inline(always)]
-    unsafe fn columns<L: Level>(&self, l: L, chunk: usize, vector: *const A::E) {
+    unsafe fn columns<L: Level, const N: usize>(&self, l: L, chunk: usize, vector: *const A::E) {
         let (values, n, step) = (self.matrix.values(chunk), self.rows.len(), self.matrix.strides[1]);
         let first = self.first.wrapping_add(self.rows.start + values.start * step);
         // SAFETY: this function's contract; the memory has as many rows of sums.
         unsafe {
             let sums = self.memory.add(TOGETHER * CHUNK);
             // Whole blocks write the sums that they begin.
-            let is_whole = values.len() >= TOGETHER * LANES;
+            let is_whole = values.len() >= N * LANES;
             for i in 0..if is_whole { 0 } else { LANES * n } {
                 sums.add(i).write(<A::E as Real>::ZERO);
             }
-            for from in (0..values.len()).step_by(TOGETHER * LANES) {
+            for from in (0..values.len()).step_by(N * LANES) {
                 for lane in 0..LANES {
                     let (p, to) = (from + lane, sums.add(lane * n));
                     let row = first.wrapping_add(p * step);
-                    if p + (TOGETHER - 1) * LANES < values.len() {
-                        let mut factors = [<A::E as Real>::ZERO; TOGETHER];
-                        let mut rows = [row; TOGETHER];
-                        for i in 0..TOGETHER {
+                    if p + (N - 1) * LANES < values.len() {
+                        let mut factors = [<A::E as Real>::ZERO; N];
+                        let mut rows = [row; N];
+                        for i in 0..N {
                             factors[i] = *vector.add(p + i * LANES);
                             rows[i] = row.wrapping_add(i * LANES * step);
                         }
                         match from {
-                            0 => add_scaled_ahead::<L, A, TOGETHER, true>(l, factors, rows, step, to, n),
-                            _ => add_scaled_ahead::<L, A, TOGETHER, false>(l, factors, rows, step, to, n),
+                            0 => add_scaled_ahead::<L, A, N, true>(l, factors, rows, step, to, n),
+                            _ => add_scaled_ahead::<L, A, N, false>(l, factors, rows, step, to, n),
                         }
                         continue;
                     }
@@ -416,12 +469,13 @@ where
     }
 }
 
-/// The sums of the products of corresponding values, several at once. What is `AHEAD` values later is prefetched, if that is not 0.
+/// The sums of the products of corresponding values, several at once. Rows are prefetched that many values ahead, or both operands, if that is
+/// not 0.
 ///
 /// # Safety
 /// Each has `len` values.
 #[inline(always)]
-unsafe fn dots<L: Level, A: Arithmetic, const N: usize, const AHEAD: usize>(
+unsafe fn dots<L: Level, A: Arithmetic, const N: usize, const ROWS: usize, const BOTH: usize>(
     l: L,
     x: [*const A::E; N],
     w: [*const A::X; N],
@@ -436,9 +490,14 @@ where
     unsafe {
         for p in (0..len - len % LANES).step_by(LANES) {
             for i in 0..N {
-                if AHEAD != 0 {
-                    simd::prefetch(x[i].wrapping_add(p + AHEAD));
-                    simd::prefetch(w[i].wrapping_add(p + AHEAD));
+                // Vectors of 16-bit numbers are half a line.
+                let bytes = LANES * size_of::<A::X>();
+                if ROWS != 0 && bytes >= 64 {
+                    simd::prefetch_bytes(w[i].wrapping_add(p + ROWS), bytes);
+                }
+                if BOTH != 0 {
+                    simd::prefetch(x[i].wrapping_add(p + BOTH));
+                    simd::prefetch(w[i].wrapping_add(p + BOTH));
                 }
                 let (x, w) =
                     (x[i].add(p).cast::<[A::E; LANES]>().read_unaligned(), A::X::load(l, w[i].add(p)));
@@ -510,7 +569,7 @@ unsafe fn add_scaled_ahead<L: Level, A: Arithmetic, const N: usize, const FIRST:
                 lanes = to.read_unaligned();
             }
             for i in 0..N {
-                simd::prefetch(rows[i].wrapping_add(step + c));
+                simd::prefetch_l2(rows[i].wrapping_add(step + c));
                 let right = A::X::load(l, rows[i].add(c));
                 for j in 0..LANES {
                     lanes[j] = factors[i].fma(l, right[j], lanes[j]);
