@@ -55,7 +55,7 @@ pub(super) unsafe fn run<T: Number>(
     }
     let planes = geometry.images * a.results;
     let least = (UNITS * pool.threads()).div_ceil((geometry.groups * planes).max(1));
-    let lines = together(geometry, b.results.div_ceil(least.max(1)));
+    let lines = weights.together(geometry, b.results.div_ceil(least.max(1)));
     let spans = b.results.div_ceil(lines.max(1));
     // Long lines are divided, evenly, so that no part is shorter than a vector.
     let parts = if lines == 1 { c.results.div_ceil(MOST_TOGETHER) } else { 1 };
@@ -90,7 +90,7 @@ const MOST_TOGETHER: usize = 512;
 
 /// How many neighbouring lines are computed as one, of which results that do not exist stand between those of two lines: as many as fit, at
 /// most as said, or one where that takes fewer vectors.
-pub(super) fn together(geometry: &Geometry, most: usize) -> usize {
+fn together(geometry: &Geometry, most: usize) -> usize {
     let [_, b, c] = &geometry.axes;
     let pitch = b.step * b.source_stride;
     let lines = (MOST_TOGETHER / pitch.max(1)).min(most).max(1);
@@ -184,6 +184,11 @@ impl<'a, T: Number> Weights<'a, T> {
         let is_square =
             geometry.rows == 1 && b.step == 1 && three_by_three::suits(&offsets, b.source_stride, c.results);
         Weights { offsets, panels, packed, is_square }
+    }
+
+    /// How many neighbouring lines make a span, at most as said.
+    pub(super) fn together(&self, geometry: &Geometry, most: usize) -> usize {
+        if self.is_square { most.clamp(1, three_by_three::SPAN) } else { together(geometry, most) }
     }
 
     /// Writes the results of a span of lines.

@@ -51,7 +51,7 @@ pub(super) unsafe fn run<T: Number>(
     // SAFETY: this function's contract.
     let weights = unsafe { Weights::<T>::new(&padded, kernel, packed.elements()?) };
     let [a, b, c] = &padded.axes;
-    let (lines, plane) = (lines::together(&padded, b.results), padded.source.channel);
+    let (lines, plane) = (weights.together(&padded, b.results), padded.source.channel);
     let cost = (Weights::<T>::depth(geometry) * geometry.rows * geometry.positions()).max(1);
     pool.ranges(geometry.images * geometry.groups, GRAIN / cost, |units| {
         let mut memory = Memory::default();
