@@ -150,7 +150,24 @@ fn cases() -> Vec<Case> {
         Case::new(&[3, 35, 30, 33], &[70, 35, 3, 3], |p| p.padding = [(1, 0), (2, 1)].as_slice().into()),
         // One row, and several runs of results.
         Case::new(&[1, 3, 2500], &[1, 3, 3], |p| pad(p, 1)),
+        // Planes of one channel by 3 × 3: lines of few and of many vectors, few lines, spans of lines, padding of all kinds.
+        depthwise(2, &[7, 7], |p| pad(p, 1)),
+        depthwise(1, &[18, 45], |p| pad(p, 1)),
+        depthwise(3, &[3, 34], |p| p.padding[1] = (1, 0)),
+        depthwise(2, &[5, 6], |_| ()),
+        depthwise(1, &[37, 12], |p| p.padding = [(2, 0), (0, 3)].as_slice().into()),
+        depthwise(1, &[2, 7, 16], |p| p.padding[2] = (1, 1)),
     ]
+}
+
+/// Seventeen channels, each with a kernel of its own.
+fn depthwise(images: usize, size: &[usize], change: impl FnOnce(&mut ConvParams)) -> Case {
+    let kernel: &[usize] = if size.len() == 2 { &[3, 3] } else { &[1, 3, 3] };
+    let (x, w) = ([&[images, 17], size].concat(), [&[17, 1], kernel].concat());
+    Case::new(&x, &w, |p| {
+        p.groups = 17;
+        change(p);
+    })
 }
 
 /// An element, and how numbers become one.

@@ -23,10 +23,12 @@ const GRAIN: usize = 100_000;
 pub(super) fn suits(geometry: &Geometry) -> bool {
     let line = &geometry.axes[2];
     let vectors = line.results.div_ceil(LANES) * LANES;
-    geometry.rows <= MOST_ROWS
-        && line.step == 1
-        && geometry.taps().len() > 1
-        && 5 * line.results >= 3 * vectors
+    5 * line.results >= 3 * vectors && suits_together(geometry)
+}
+
+/// [`suits`], if lines that are computed together fill vectors.
+pub(super) fn suits_together(geometry: &Geometry) -> bool {
+    geometry.rows <= MOST_ROWS && geometry.axes[2].step == 1 && geometry.taps().len() > 1
 }
 
 /// Whether a line's last vector reads past it.

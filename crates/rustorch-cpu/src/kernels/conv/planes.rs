@@ -28,10 +28,17 @@ pub(super) fn suits(geometry: &Geometry) -> bool {
         .fold(16usize, |size, (axis, (before, after))| size.saturating_mul(axis.len + before + after));
     geometry.channels == 1
         && geometry.rows <= super::direct::MOST_ROWS
-        && lines::suits(geometry)
+        && fills_vectors(geometry)
         && geometry.positions() > 0
         && geometry.images * geometry.groups >= FEWEST
         && plane <= MOST_BYTES
+}
+
+/// Whether lines fill vectors, or those that are computed together: of these, half of the elements of padded lines are results.
+fn fills_vectors(geometry: &Geometry) -> bool {
+    let line = &geometry.axes[2];
+    let (before, after) = line.margins();
+    lines::suits(geometry) || lines::suits_together(geometry) && 2 * line.results >= line.len + before + after
 }
 
 /// Computes every result of a geometry that [`suits`].

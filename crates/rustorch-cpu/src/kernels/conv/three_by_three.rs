@@ -9,7 +9,7 @@ const LINES: usize = 4;
 /// Lines that are worth a call.
 pub(super) const SPAN: usize = 4 * LINES;
 /// Results of a line from which on this is faster than to compute several lines as one.
-const LEAST: usize = 12;
+const LEAST: usize = 4;
 
 /// Some lines of results of one plane. What they see is in memory, with its padding.
 pub(super) struct Plane<E> {
