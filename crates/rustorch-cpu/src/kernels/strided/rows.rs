@@ -342,9 +342,11 @@ impl<'a, T: Element> RowsMut<'a, T> {
     ) {
         assert!(i < self.count() && part.end <= self.lines.len, "part outside the view");
         let (first, stride) = (self.lines.at::<T>(i), self.lines.stride);
+        // Of unknown use to the compiler, which would leave out what is lost, by a branch.
+        let spare = std::hint::black_box(&raw mut spare);
         for (k, new) in changes {
             let inside = first.wrapping_add(k.wrapping_mul(stride));
-            let place = if k.wrapping_sub(part.start) < part.len() { inside } else { &raw mut spare };
+            let place = if k.wrapping_sub(part.start) < part.len() { inside } else { spare };
             // SAFETY: an element of the part, initialised and ours alone by the contract, or the spare one.
             unsafe { place.write(f(place.read(), new)) };
         }
