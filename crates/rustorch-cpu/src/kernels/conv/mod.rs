@@ -5,7 +5,8 @@
 //! GEMM kernels ([`gemm`]). The gradient with respect to the input is one such matmul, or several
 //! ([`geometry`]), and so is the one with respect to the weight ([`weight`];
 //! [`weight_planes`] where nothing needs packing). Where a group has few rows, packing does not pay: sums are
-//! taken line by line of a padded copy ([`lines`]; [`planes`] for depthwise convolutions), or where operands lie ([`direct`]).
+//! taken line by line of a padded copy ([`lines`]; [`planes`] for depthwise convolutions, whose lines share loads by [`three_by_three`]), or
+//! where operands lie ([`direct`]).
 //! Kernels of 3 × 3 without stride take fewer multiplications ([`winograd`]), and so do their gradients.
 //!
 //! Every result is one sum in an order that depends on the parameters only, not on threads.

@@ -2,8 +2,8 @@
 //!
 //! Operands are packed, converted on the way, into panels in the dtype of accumulation; a kernel keeps a tile of results
 //! in registers. Each result is one chain of multiply-adds over the inner dimension, in order, but those with 16-bit weights on x86-64 (`dots`),
-//! and those of matmuls that need not be batch-invariant: of a vector ([`vector`]), of few results with many products each ([`split_k`]), and of
-//! `bf16` where the CPU has instructions for pairs ([`vnni`]).
+//! and those of matmuls that need not be batch-invariant: of a vector ([`vector`], [`strips`]), of few results with many products each
+//! ([`split_k`]), and of `bf16` where the CPU has instructions for pairs ([`vnni`]).
 
 #[cfg(target_arch = "aarch64")]
 mod arm;
