@@ -52,7 +52,10 @@ fn sum_of_lanes(x: &[f32], w: &[f32]) -> f32 {
 fn vectors_are_summed_in_lanes_in_any_layout() {
     let random = &mut Random::new(19);
     // Long ones are divided among threads along themselves, others by results.
-    for (n, k) in [(1, 16), (1, 70_000), (3, 9_001), (70, 1024), (300, 33), (600, 2100)] {
+    let long = [(1, 70_000), (3, 9_001), (70, 1024), (300, 33), (600, 2100)];
+    // Of these, sums are kept in registers: whole vectors of results and others, of a block that is shorter than one; but of the last.
+    let small = [(1, 16), (17, 30), (64, 64), (70, 100), (260, 100), (1100, 40)];
+    for (n, k) in long.into_iter().chain(small) {
         let (x, w) = (random.floats(k), random.floats(n * k));
         let want: Vec<f32> = (0..n).map(|j| sum_of_lanes(&x, &w[j * k..][..k])).collect();
         let columns: Vec<f32> = (0..n * k).map(|i| w[i % n * k + i / n]).collect();
