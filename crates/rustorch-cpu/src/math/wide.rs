@@ -20,7 +20,8 @@ pub(crate) trait Half: Element {
     fn widen_all(x: &[Self], out: &mut [f32]);
     /// From `f32`, to nearest even.
     fn narrow_all(x: &[f32], out: &mut [Self]);
-    /// A sum, difference, product or quotient in one pass, or `false` where compilers do not vectorise the conversions of single numbers.
+    /// Sums, differences, products or quotients, converted in registers. `false`, and nothing is done, for other operations, and for `f16`,
+    /// whose conversions compilers do not vectorise.
     fn arithmetic(_op: BinaryOp, _a: &[Self], _b: &[Self], _out: &mut [Self]) -> bool {
         false
     }

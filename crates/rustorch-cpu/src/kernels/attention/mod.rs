@@ -232,6 +232,11 @@ impl<T: Load> Task for LoadRows<'_, T> {
     }
 }
 
+/// Consecutive rows of a matrix where they are, if they need no conversion and nothing is between them.
+fn in_place<'a, T: Load>(from: Matrix<'a, T>, rows: Range<usize>) -> Option<&'a [f32]> {
+    from.contiguous(rows).and_then(T::as_f32)
+}
+
 /// Sets the scores of a query that it does not see to −∞, and adds its mask. Its scores begin with key `here.start`; behind `here` there are no keys.
 fn mask_scores<Q: Load>(
     scores: &mut [f32],
@@ -353,14 +358,12 @@ fn single<Q: Load, K: Load>(
             for start in (first / KEYS * KEYS..end).step_by(KEYS) {
                 let count = KEYS.min(end - start);
                 let here = start..start + count;
-                let keys = work.takes_keys(count).then(|| k.contiguous(here.clone()).and_then(K::as_f32));
-                let keys = keys.flatten();
+                let keys = if work.takes_keys(count) { in_place(k, here.clone()) } else { None };
                 if keys.is_none() {
                     let (to, stride) = work.keys();
                     simd::run(LoadRows { from: k, rows: here.clone(), to, stride });
                 }
-                let values = work.takes_values().then(|| v.contiguous(here.clone()).and_then(K::as_f32));
-                let values = values.flatten();
+                let values = if work.takes_values() { in_place(v, here.clone()) } else { None };
                 if values.is_none() {
                     let (to, stride) = work.values();
                     simd::run(LoadRows { from: v, rows: here, to, stride });

@@ -42,7 +42,8 @@ impl<T: Number> ConvOutput<'_, T> {
         (T::IS_SUM && self.bias.is_none() && are_neighbours).then_some(first.result)
     }
 
-    /// The first row of results of a group, counted from the first element on, if sums are results and neighbours of a line in memory.
+    /// Where results of a group's first row are counted from, if sums can be written there: they are results as they stand, and those of a
+    /// line are neighbours.
     pub(super) fn lines(&self, geometry: &Geometry, group: usize) -> Option<*mut T::Sum> {
         let is_plain = T::IS_SUM && self.bias.is_none() && geometry.axes[2].result_stride == 1;
         is_plain.then(|| self.base.wrapping_add(group * geometry.result.group).cast())

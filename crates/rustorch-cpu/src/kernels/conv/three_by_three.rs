@@ -6,7 +6,7 @@ use crate::simd::{LANES, Level, Task};
 const TAPS: usize = 3;
 /// Lines of results that are computed together.
 const LINES: usize = 4;
-/// Lines that are worth a call.
+/// Lines of results for a call, at most.
 pub(super) const SPAN: usize = 4 * LINES;
 /// Results of a line from which on this is faster than to compute several lines as one.
 const LEAST: usize = 4;

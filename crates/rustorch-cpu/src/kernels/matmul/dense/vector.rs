@@ -469,8 +469,8 @@ where
     }
 }
 
-/// The sums of the products of corresponding values, several at once. Rows are prefetched that many values ahead, or both operands, if that is
-/// not 0.
+/// The sums of the products of corresponding values, several at once. What is `ROWS` values later in the rows is prefetched, and what is
+/// `BOTH` values later in both operands; nothing, where that is 0.
 ///
 /// # Safety
 /// Each has `len` values.
