@@ -1,7 +1,7 @@
 //! Activations rounded to the weight's activation type: as rows, and as panels of sixteen interleaved rows.
 
 use super::RowIds;
-use super::chunk::CHUNK;
+use super::chunk::{CHUNK, paired};
 use super::types::ActivationQuant;
 use crate::kernels::matmul::rows::{Parts, StridedRows};
 use crate::{Isa, ThreadPool};
@@ -85,11 +85,20 @@ pub(crate) struct Row<'a> {
     pub(crate) next: *const u8,
 }
 
+/// What a kernel wants of its panels.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PanelForm {
+    /// Values whose sums they carry: 16 or 32.
+    pub(crate) group: usize,
+    /// Whether values are ordered as by [`paired`].
+    pub(crate) is_paired: bool,
+}
+
 /// 256 values of sixteen rows, interleaved so that one vector holds four values of each row.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct PanelChunk {
-    /// Codes: `[value / 4][row][value % 4]`.
+    /// Codes: `[value / 4][row][value % 4]`, if they are not [`paired`].
     pub(crate) qs: [[[i8; 4]; LANES]; CHUNK / 4],
     /// Scales: `[block][row]`.
     pub(crate) d: [[f32; LANES]; 8],
@@ -178,8 +187,8 @@ impl Activations {
         }
     }
 
-    /// The rows `rows` as panels, with sums of groups of `group` values. In lanes without a row stands anything.
-    pub(crate) fn panels(&self, pool: &ThreadPool, rows: RowIds<'_>, group: usize) -> Panels {
+    /// The rows `rows` as panels. In lanes without a row stands anything.
+    pub(crate) fn panels(&self, pool: &ThreadPool, rows: RowIds<'_>, form: PanelForm) -> Panels {
         let chunks = self.k.div_ceil(CHUNK);
         let mut panels = SPARE_PANELS.take();
         panels.resize(rows.len().div_ceil(LANES) * chunks, PanelChunk::ZERO);
@@ -188,7 +197,7 @@ impl Activations {
             // SAFETY: panel `p` is claimed by one thread.
             let panel = unsafe { parts.part(p * chunks, chunks) };
             for (lane, i) in (p * LANES..rows.len()).take(LANES).enumerate() {
-                interleave(self.activation_quant, &self.row(rows.get(i)), group, lane, panel);
+                interleave(self.activation_quant, &self.row(rows.get(i)), form, lane, panel);
             }
         });
         Panels(panels)
@@ -254,12 +263,24 @@ fn round_row(activation_quant: ActivationQuant, x: &[f32], out: RowMut<'_>) {
 fn interleave(
     activation_quant: ActivationQuant,
     row: &Row<'_>,
-    group: usize,
+    PanelForm { group, is_paired }: PanelForm,
     lane: usize,
     panel: &mut [PanelChunk],
 ) {
-    for (i, qs) in row.qs.as_chunks::<4>().0.iter().enumerate() {
-        panel[i / (CHUNK / 4)].qs[i % (CHUNK / 4)][lane] = *qs;
+    if is_paired {
+        for (values, panel) in row.qs.as_chunks::<CHUNK>().0.iter().zip(&mut *panel) {
+            for (values, qs) in values.as_chunks::<64>().0.iter().zip(panel.qs.as_chunks_mut::<16>().0) {
+                let (first, second) = values.split_at(32);
+                let fours = first.as_chunks::<4>().0.iter().zip(second.as_chunks::<4>().0);
+                for (i, (first, second)) in fours.enumerate() {
+                    [qs[i][lane], qs[8 + i][lane]] = paired(*first, *second);
+                }
+            }
+        }
+    } else {
+        for (i, qs) in row.qs.as_chunks::<4>().0.iter().enumerate() {
+            panel[i / (CHUNK / 4)].qs[i % (CHUNK / 4)][lane] = *qs;
+        }
     }
     let blocks = CHUNK / activation_quant.block();
     for (i, &d) in row.d.iter().enumerate() {

@@ -10,7 +10,7 @@ pub(crate) const CHUNK: usize = 256;
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Chunk {
-    /// Codes plus the type's offset (by the kernels of 64-bit Arm: signed, and without it).
+    /// Codes plus the type's offset (by the kernels of 64-bit Arm: signed, and without it). In the order of [`paired`] where the kernels say so.
     pub(crate) codes: [u8; CHUNK],
     /// Codes times the scales of their groups ([`Kind::Lanes`] whose codes are not [`small`], instead of `codes`):
     /// `[value / 32][value % 2][lane][value % 4 / 2]`, so that pairs are adjacent that have the same position in their
@@ -26,7 +26,7 @@ pub(crate) struct Chunk {
     pub(crate) min: [f32; 8],
     /// Scales of groups ([`Kind::Integer`]).
     pub(crate) int_scale: [i32; 16],
-    /// The same, twice each ([`Kind::Integer`], [`Kind::Lanes`]): for two sums of 16 bits.
+    /// The same, twice each ([`Kind::Integer`]): for two sums of 16 bits.
     pub(crate) scale_twice: [[i16; 2]; 16],
     /// Scales ([`Kind::Lanes`]): `[value / 64][value % 32 / 16][value % 64 / 32]`, so that those are adjacent that a lane has in
     /// 32 values and in the next ones.
@@ -60,6 +60,14 @@ impl Chunk {
 /// Whether sums of products of four codes with activations fit into 16 bits: the codes have six bits at most.
 pub(crate) const fn small<W: Weight>() -> bool {
     W::BITS <= 6 && W::PLANES == 1
+}
+
+/// How panels and the codes of [`Kind::Lanes`] may be ordered, so that 16-bit sums of two products are added to those that belong to the same
+/// four, not to their neighbours: the first two of four values, then the first two of those 32 further on (`first`), and 32 further on the last two of
+/// both. A result has a scale for each of its halves.
+#[inline(always)]
+pub(crate) fn paired<T: Copy>([a, b, c, d]: [T; 4], [e, f, g, h]: [T; 4]) -> [[T; 4]; 2] {
+    [[a, b, e, f], [c, d, g, h]]
 }
 
 /// Unpacks up to 256 values; scales, minima and codes alike.

@@ -1,8 +1,8 @@
 //! Matmul with a quantized weight: division among threads and tiles.
 
-use super::activation::{Activations, LANES, PanelChunk, Panels, Row};
+use super::activation::{Activations, LANES, PanelChunk, PanelForm, Panels, Row};
 use super::chunk::{CHUNK, Chunk};
-use super::{Acc, Kernels, MOST_PANELS, MOST_UNPACKED, Matrix, PanelsFn, ROWS, RowIds};
+use super::{Acc, Kernels, MOST_PANELS, Matrix, PanelsFn, ROWS, RowIds, UNPACKED};
 use crate::ThreadPool;
 use crate::kernels::matmul::rows::{GroupedGemm, with_bias};
 use crate::kernels::matmul::tasks::{Task, Tasks};
@@ -39,7 +39,7 @@ impl Product<'_> {
         let w = self.w;
         let rows = self.gemms.iter().map(|gemm| gemm.x.len());
         let step = self.kernels.at_once * LANES;
-        Tasks::new(threads, w.n, rows, (self.kernels.unpacked(), step), |m| {
+        Tasks::new(threads, w.n, rows, (UNPACKED, step), |m| {
             // Reading weights from memory, or multiplying: whichever takes longer, in nanoseconds for a row.
             (w.row_bytes as f64 / 30.0).max((m * w.k) as f64 / 100.0)
         })
@@ -50,15 +50,15 @@ impl Product<'_> {
 struct SharedPanels<'a> {
     x: &'a Activations,
     rows: RowIds<'a>,
-    group: usize,
+    form: PanelForm,
     panels: Panels,
 }
 
 impl SharedPanels<'_> {
-    fn serve(&self, x: &Activations, rows: RowIds<'_>, group: usize) -> bool {
+    fn serve(&self, x: &Activations, rows: RowIds<'_>, form: PanelForm) -> bool {
         // Experts' rows are their own.
         let is_same = matches!((self.rows, rows), (RowIds::All(ours), RowIds::All(others)) if ours == others);
-        is_same && std::ptr::eq(self.x, x) && self.group == group
+        is_same && std::ptr::eq(self.x, x) && self.form == form
     }
 }
 
@@ -82,7 +82,7 @@ pub(crate) unsafe fn matmul(pool: &ThreadPool, products: &[Product<'_>]) {
     let mut parts: SmallVec<[Part; 3]> = SmallVec::new();
     let mut all = 0;
     for product in products {
-        let (x, group) = (product.x, product.kernels.group);
+        let (x, form) = (product.x, product.kernels.form);
         let mut part = Part { before: all, tasks: product.tasks(pool.threads()), panels: SmallVec::new() };
         all += part.tasks.len();
         for rows in product.gemms.iter().map(|gemm| gemm.x) {
@@ -90,10 +90,10 @@ pub(crate) unsafe fn matmul(pool: &ThreadPool, products: &[Product<'_>]) {
                 part.panels.push(None);
                 continue;
             }
-            let known = made.iter().position(|panels| panels.serve(x, rows, group));
+            let known = made.iter().position(|panels| panels.serve(x, rows, form));
             part.panels.push(known.or(Some(made.len())));
             if known.is_none() {
-                made.push(SharedPanels { x, rows, group, panels: x.panels(pool, rows, group) });
+                made.push(SharedPanels { x, rows, form, panels: x.panels(pool, rows, form) });
             }
         }
         parts.push(part);
@@ -165,29 +165,34 @@ unsafe fn many(
     range: Range<usize>,
 ) {
     let chunks = w.k.div_ceil(CHUNK);
-    let (tile, at_once, accs) = (kernels.unpacked(), kernels.at_once, kernels.accs);
+    let (at_once, accs) = (kernels.at_once, kernels.accs);
     let mut scratch = SCRATCH.take();
-    if scratch.len() < chunks * tile {
-        scratch.resize(chunks * tile, Chunk::ZERO);
+    if scratch.len() < chunks * UNPACKED {
+        scratch.resize(chunks * UNPACKED, Chunk::ZERO);
     }
     let mut sums = SUMS.take();
     // For each four columns, the sums of each panel.
     sums.clear();
-    sums.resize(tile / ROWS * at_once * accs, Acc::default());
+    sums.resize(UNPACKED / ROWS * at_once * accs, Acc::default());
     let steps = (range.len().div_ceil(at_once) * chunks.div_ceil(kernels.depth)).max(1);
     // SAFETY: this function's contract; what leaves follows.
     unsafe { (kernels.enter)() };
-    for j in columns.clone().step_by(tile) {
-        let n = tile.min(columns.end - j);
+    for j in columns.clone().step_by(UNPACKED) {
+        let n = UNPACKED.min(columns.end - j);
         for r in 0..n {
-            // SAFETY: this function's contract; chunk `c` of row `r` is `scratch[c * tile + r]`.
+            // SAFETY: this function's contract; chunk `c` of row `r` is `scratch[c * UNPACKED + r]`.
             unsafe {
-                (kernels.unpack)(gemm.w.add((j + r) * w.row_bytes), w.k, scratch.as_mut_ptr().add(r), tile)
+                (kernels.unpack)(
+                    gemm.w.add((j + r) * w.row_bytes),
+                    w.k,
+                    scratch.as_mut_ptr().add(r),
+                    UNPACKED,
+                )
             };
         }
         // The next tile's blocks are asked for meanwhile.
         let mut next = gemm.w.wrapping_add((j + n) * w.row_bytes);
-        let ahead = (tile.min(columns.end - j - n) * w.row_bytes).div_ceil(steps);
+        let ahead = (UNPACKED.min(columns.end - j - n) * w.row_bytes).div_ceil(steps);
         for p in range.clone().step_by(at_once) {
             let count = at_once.min(range.end - p);
             for c in (0..chunks).step_by(kernels.depth) {
@@ -203,13 +208,13 @@ unsafe fn many(
                 for (at, sums) in sums.take(n.div_ceil(rows)).enumerate() {
                     // SAFETY: this function's contract. Rows past the end hold old chunks; their sums are dropped.
                     unsafe {
-                        let w = scratch.as_ptr().add(c * tile + at * rows);
+                        let w = scratch.as_ptr().add(c * UNPACKED + at * rows);
                         kernel(w, &x[..count], n32, sums.as_mut_ptr());
                     }
                 }
             }
             for i in 0..count {
-                let mut rows = [[0.0; MOST_UNPACKED]; LANES];
+                let mut rows = [[0.0; UNPACKED]; LANES];
                 for (quad, sums) in sums.chunks_exact_mut(at_once * accs).enumerate() {
                     let mut results = Acc::default();
                     // SAFETY: this function's contract.
@@ -233,7 +238,7 @@ unsafe fn many(
 /// just written to waits until they are there.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn transpose(results: &Acc, quad: usize, rows: &mut [[f32; MOST_UNPACKED]; LANES]) {
+fn transpose(results: &Acc, quad: usize, rows: &mut [[f32; UNPACKED]; LANES]) {
     use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
     for (lanes, rows) in rows.as_chunks_mut::<4>().0.iter_mut().enumerate() {
         // SAFETY: every such CPU has SSE; a quad and four lanes are as many floats as a register has.
@@ -251,7 +256,7 @@ fn transpose(results: &Acc, quad: usize, rows: &mut [[f32; MOST_UNPACKED]; LANES
 /// Writes the results of four rows of the weight to their columns.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn transpose(results: &Acc, quad: usize, rows: &mut [[f32; MOST_UNPACKED]; LANES]) {
+fn transpose(results: &Acc, quad: usize, rows: &mut [[f32; UNPACKED]; LANES]) {
     for (lane, row) in rows.iter_mut().enumerate() {
         row.as_chunks_mut::<ROWS>().0[quad] = std::array::from_fn(|r| results[r][lane]);
     }

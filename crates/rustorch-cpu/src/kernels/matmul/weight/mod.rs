@@ -3,8 +3,8 @@
 //! Activations are rounded once to the 8-bit type that the weight's type is multiplied with, as in ggml; products of codes are summed
 //! as integers. There are two ways through the weights, with the same result bit for bit:
 //! - few rows of activations: [`row`](x86) kernels read blocks in place, four rows of the weight at a time;
-//! - many: sixteen rows of the weight are unpacked to bytes and multiplied with panels of sixteen interleaved rows of
-//!   activations, one vector lane for each; by AMX, 32 rows.
+//! - many: 32 rows of the weight are unpacked to bytes and multiplied with panels of sixteen interleaved rows of activations, one vector lane
+//!   for each.
 //!
 //! An output element is made of chains of fused multiply-adds over the blocks of its row, starting from zero, in order.
 //! Nothing else in its environment changes it. The chains are those of ggml on x86-64, so that results equal its results
@@ -34,7 +34,7 @@ pub(crate) use matmul::{Product, matmul};
 use x86 as arch;
 
 use crate::Isa;
-use activation::{LANES, PanelChunk, Row};
+use activation::{LANES, PanelChunk, PanelForm, Row};
 use chunk::Chunk;
 use fast::Fast;
 use rustorch_core::{Numerics, QuantType};
@@ -100,8 +100,8 @@ impl RowIds<'_> {
 /// Rows of the weight that kernels take at a time.
 const ROWS: usize = 4;
 
-/// Rows of the weight that kernels unpack together, at most.
-const MOST_UNPACKED: usize = 32;
+/// Rows of the weight that are unpacked together.
+const UNPACKED: usize = 32;
 /// Panels that kernels take at a time, at most.
 const MOST_PANELS: usize = 4;
 
@@ -148,8 +148,8 @@ type PanelsFn = unsafe fn(*const Chunk, &[*const PanelChunk], usize, *mut Acc);
 pub(crate) struct Kernels {
     /// What activations are rounded to.
     activation_quant: ActivationQuant,
-    /// Values whose sums panels have to carry.
-    group: usize,
+    /// What panels have to hold.
+    form: PanelForm,
     /// Four rows of the weight times a row of activations; see [`portable::rows`].
     rows: RowsFn,
     /// A row of the weight as chunks; see [`portable::unpack_row`].
@@ -160,8 +160,8 @@ pub(crate) struct Kernels {
     quads: usize,
     /// See `panels`; at most [`MOST_PANELS`].
     at_once: usize,
-    /// Chunks of a row that `panels` take at a time, fewer at its end. Those of a row are [`unpacked`](Self::unpacked) chunks apart, those of a panel
-    /// one after the other.
+    /// Chunks of a row that `panels` take at a time, fewer at its end. Those of a row are [`UNPACKED`] chunks apart, those of a panel one after
+    /// the other.
     depth: usize,
     /// Prepares this thread for `panels`; the CPU has the instruction set of the kernels.
     enter: unsafe fn(),
@@ -182,10 +182,13 @@ impl Kernels {
     fn portable<W: Weight>() -> Kernels {
         Kernels {
             activation_quant: W::ACTIVATION_QUANT,
-            group: match W::KIND {
-                Kind::Blocks | Kind::LaneBlocks => 32,
-                Kind::Integer | Kind::Lanes => W::GROUP,
-                Kind::Groups => 16,
+            form: PanelForm {
+                group: match W::KIND {
+                    Kind::Blocks | Kind::LaneBlocks => 32,
+                    Kind::Integer | Kind::Lanes => W::GROUP,
+                    Kind::Groups => 16,
+                },
+                is_paired: false,
             },
             rows: portable::rows::<W>,
             unpack: portable::unpack_row::<W>,
@@ -204,11 +207,6 @@ impl Kernels {
                 }
             },
         }
-    }
-
-    /// Rows of the weight that are unpacked together; at most [`MOST_UNPACKED`].
-    fn unpacked(&self) -> usize {
-        16.max(ROWS * self.quads)
     }
 
     /// What activations are rounded to.

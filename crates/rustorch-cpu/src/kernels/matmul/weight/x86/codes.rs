@@ -1,7 +1,9 @@
 //! Codes of each type in AVX2 registers.
 
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, small, unpack_scales};
+use crate::kernels::matmul::weight::portable;
 use crate::kernels::matmul::weight::types::{Kind, Weight};
+use crate::kernels::matmul::weight::x86::paired;
 use rustorch_quant::{
     BlockIq4Nl, BlockIq4Xs, BlockMxfp4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0,
     BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockQ8_1, KVALUES_IQ4NL,
@@ -118,12 +120,57 @@ pub(super) unsafe fn unpack_row<W: Vectored>(w: *const u8, k: usize, out: *mut C
                     super::lanes::unpack_scaled(block, chunk);
                     continue;
                 }
+                if const { paired::<W>() } {
+                    for i in (0..CHUNK / 32).step_by(2) {
+                        let [first, second] = pair(block.codes(i), block.codes(i + 1));
+                        _mm256_store_si256(to.add(i), first);
+                        _mm256_store_si256(to.add(i + 1), second);
+                    }
+                    continue;
+                }
                 for i in 0..W::LEN / 32 {
                     _mm256_store_si256(to.add(b * (W::LEN / 32) + i), block.codes(i));
                 }
             }
             unpack_scales(blocks, chunk);
         }
+    }
+}
+
+/// The blocks of a row as chunks, `step` apart, unpacked by portable code.
+///
+/// # Safety
+/// As [`unpack_row`].
+#[inline(always)]
+pub(super) unsafe fn plain_unpack_row<W: Weight>(w: *const u8, k: usize, out: *mut Chunk, step: usize) {
+    // SAFETY: this function's contract; a chunk is aligned and holds 256 codes.
+    unsafe {
+        portable::unpack_row::<W>(w, k, out, step);
+        if const { paired::<W>() } {
+            for c in 0..k / CHUNK {
+                let codes = (*out.add(c * step)).codes.as_mut_ptr().cast::<__m256i>();
+                for i in (0..CHUNK / 32).step_by(2) {
+                    let both = pair(_mm256_load_si256(codes.add(i)), _mm256_load_si256(codes.add(i + 1)));
+                    _mm256_store_si256(codes.add(i), both[0]);
+                    _mm256_store_si256(codes.add(i + 1), both[1]);
+                }
+            }
+        }
+    }
+}
+
+/// 32 codes and the next 32 in the order of [`chunk::paired`](crate::kernels::matmul::weight::chunk::paired).
+///
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn pair(first: __m256i, second: __m256i) -> [__m256i; 2] {
+    // SAFETY: this function's contract.
+    unsafe {
+        [
+            _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), 0xaa),
+            _mm256_blend_epi16(_mm256_srli_epi32(first, 16), second, 0xaa),
+        ]
     }
 }
 

@@ -78,28 +78,6 @@ impl Dots for Avx512 {
     }
 }
 
-/// The low words of two vectors of 32-bit integers, those of `low` before those of `high`. LLVM would make three shuffles of intrinsics, and
-/// compute many vectors before it merges two of them, for which registers do not suffice.
-///
-/// # Safety
-/// The CPU has AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn merge_words(low: __m256i, high: __m256i) -> __m256i {
-    let mut both = high;
-    // SAFETY: the instructions, which this function's contract says the CPU has, change nothing but the register that is named.
-    unsafe {
-        asm!(
-            "vpslldq {both}, {both}, 2",
-            "vpblendw {both}, {low}, {both}, 0xaa",
-            both = inout(ymm_reg) both,
-            low = in(ymm_reg) low,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-    both
-}
-
 /// `acc` plus the sums of the products of pairs: `_mm512_dpwssd_epi32`, which LLVM would take apart into a product and an addition
 /// where it believes that its result is waited for. Kernels whose rate is that of these instructions lose a third by that.
 ///

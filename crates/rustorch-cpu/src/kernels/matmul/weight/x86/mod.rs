@@ -15,16 +15,26 @@ mod row512;
 
 pub(crate) use codes::Vectored;
 
-use super::activation::{PanelChunk, Row};
-use super::chunk::Chunk;
+use super::activation::{PanelChunk, PanelForm, Row};
+use super::chunk::{Chunk, small};
 use super::lanes as portable_lanes;
-use super::types::Weight;
-use super::{Acc, Kernels, ROWS, portable};
+use super::types::{Kind, Weight};
+use super::{Acc, Kernels, ROWS};
 use crate::Isa;
 
 /// Whether codes use all eight bits, so that pairs of products may leave 16 bits.
 const fn wide<W: Weight>() -> bool {
     W::BITS == 8
+}
+
+/// Whether kernels without tiles of AMX want values in the order of [`paired`](super::chunk::paired).
+const fn paired<W: Weight>() -> bool {
+    matches!(W::KIND, Kind::Lanes) && small::<W>()
+}
+
+/// What these kernels want of panels.
+fn form<W: Weight>() -> PanelForm {
+    PanelForm { is_paired: paired::<W>(), ..Kernels::portable::<W>().form }
 }
 
 // Conditions are `const` blocks: what they leave out is not compiled.
@@ -62,7 +72,14 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
         Isa::Avx2 => (rows_avx2::<W>, Some(panels_avx2::<W>)),
         _ => return Kernels::portable::<W>(),
     };
-    Kernels { rows, panels, unpack: unpack_avx2::<W>, finish: finish::<W>(isa), ..Kernels::portable::<W>() }
+    Kernels {
+        rows,
+        panels,
+        form: form::<W>(),
+        unpack: unpack_avx2::<W>,
+        finish: finish::<W>(isa),
+        ..Kernels::portable::<W>()
+    }
 }
 
 /// The kernels of a type whose codes are unpacked by portable code, compiled for wide vectors.
@@ -80,7 +97,14 @@ pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
     };
     let rows: super::RowsFn =
         if const { portable_lanes::is::<W>() } { rows_lanes::<W> } else { rows_grouped::<W> };
-    Kernels { rows, unpack: plain_unpack::<W>, panels, finish: finish::<W>(isa), ..Kernels::portable::<W>() }
+    Kernels {
+        rows,
+        panels,
+        form: form::<W>(),
+        unpack: plain_unpack::<W>,
+        finish: finish::<W>(isa),
+        ..Kernels::portable::<W>()
+    }
 }
 
 /// What makes results of the sums of panels.
@@ -123,5 +147,5 @@ wrappers! {
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": finish_avx512_lanes<W: Weight>(acc: &mut [Acc], out: &mut Acc) = panel512_lanes::finish::<W>;
     "avx2,fma,f16c,bmi2": rows_lanes<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = lanes::plain_rows::<W>;
     "avx2,fma,f16c,bmi2": rows_grouped<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = grouped::rows::<W>;
-    "avx2,fma,f16c,bmi2": plain_unpack<W: Weight>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = portable::unpack_row::<W>;
+    "avx2,fma,f16c,bmi2": plain_unpack<W: Weight>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = codes::plain_unpack_row::<W>;
 }

@@ -1,6 +1,6 @@
 //! Unpacked chunks times panels, with eight sums for each result: the AVX2 form of `panel512_lanes`.
 
-use super::dot::{Avx2, AvxVnni, Dots, merge_words};
+use super::dot::{Avx2, AvxVnni, Dots};
 use super::panel256::{HALVES, Tile, add_groups, codes, floats, ints, twice};
 use crate::kernels::matmul::weight::activation::{LANES, PanelChunk};
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, small};
@@ -251,10 +251,8 @@ unsafe fn superblock<W: Weight, D: Dots>(w: *const Chunk, x: &PanelChunk, acc: *
             if W::GROUP_OFFSET {
                 add_groups::<D>(&mut t, w, x, lane);
             }
-            if const { small::<W>() && D::VNNI } {
-                add_quads::<W, D>(&mut t, w, x, lane);
-            } else if const { small::<W>() } {
-                add_codes::<W>(&mut t, w, x, lane);
+            if const { small::<W>() } {
+                add_codes::<W, D>(&mut t, w, x, lane);
             } else {
                 add_scaled::<D>(&mut t, w, x, lane);
             }
@@ -309,68 +307,41 @@ unsafe fn add_scaled<D: Dots>(t: &mut Tile<__m256i>, w: *const Chunk, x: &PanelC
     }
 }
 
-/// Adds a lane's `Σ sc·Σ q·x` of [`small`] codes, whose pairs of products are 16-bit integers.
+/// Adds a lane's `Σ sc·Σ q·x` of [`small`] codes, in the order of [`paired`](crate::kernels::matmul::weight::chunk::paired): sums of four
+/// products are 16-bit integers, of which two are multiplied with their scales and added by one instruction.
 ///
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn add_codes<W: Weight>(t: &mut Tile<__m256i>, w: *const Chunk, x: &PanelChunk, lane: usize) {
-    // SAFETY: this function's contract.
-    unsafe {
-        for b in 0..CHUNK / 32 {
-            let i = 8 * b + lane;
-            let q = [ints(&x.qs[i], 0), ints(&x.qs[i], 1)];
-            let mut back = [_mm256_setzero_si256(); HALVES];
-            if W::OFFSET != 0 && !W::GROUP_OFFSET {
-                for h in 0..HALVES {
-                    back[h] = _mm256_maddubs_epi16(_mm256_set1_epi8(W::OFFSET as i8), q[h]);
-                }
-            }
-            for r in 0..ROWS {
-                let code = codes(w, r, i);
-                let scale = twice(&(*w.add(r)).scale_twice[(32 * b + 4 * lane) / W::GROUP]);
-                for h in 0..HALVES {
-                    let mut pairs = _mm256_maddubs_epi16(code, q[h]);
-                    if W::OFFSET != 0 && !W::GROUP_OFFSET {
-                        pairs = _mm256_sub_epi16(pairs, back[h]);
-                    }
-                    t[r][h] = _mm256_add_epi32(t[r][h], _mm256_madd_epi16(pairs, scale));
-                }
-            }
-        }
-    }
-}
-
-/// Adds a lane's `Σ sc·Σ q·x` of [`small`] codes, for CPUs with VNNI: sums of four products are 16-bit integers, of which those of 32
-/// values and of the next are multiplied with their scales by one instruction.
-///
-/// # Safety
-/// As [`panels`].
-#[inline(always)]
-unsafe fn add_quads<W: Weight, D: Dots>(t: &mut Tile<__m256i>, w: *const Chunk, x: &PanelChunk, lane: usize) {
+unsafe fn add_codes<W: Weight, D: Dots>(t: &mut Tile<__m256i>, w: *const Chunk, x: &PanelChunk, lane: usize) {
     // SAFETY: this function's contract.
     unsafe {
         let offset = _mm256_set1_epi8(W::OFFSET as i8);
         for p in 0..CHUNK / 64 {
             let at = [16 * p + lane, 16 * p + 8 + lane];
-            let mut q = [[_mm256_setzero_si256(); HALVES]; 2];
-            let mut start = [[_mm256_setzero_si256(); HALVES]; 2];
-            for b in 0..2 {
-                for h in 0..HALVES {
-                    q[b][h] = ints(&x.qs[at[b]], h);
-                    if W::OFFSET != 0 && !W::GROUP_OFFSET {
-                        let zero = _mm256_setzero_si256();
-                        start[b][h] = _mm256_sub_epi32(zero, D::quads(zero, offset, q[b][h]));
-                    }
+            let (mut q, mut back) = ([[_mm256_setzero_si256(); HALVES]; 2], [_mm256_setzero_si256(); HALVES]);
+            for h in 0..HALVES {
+                q[0][h] = ints(&x.qs[at[0]], h);
+                q[1][h] = ints(&x.qs[at[1]], h);
+                if W::OFFSET != 0 && !W::GROUP_OFFSET {
+                    back[h] = _mm256_add_epi16(
+                        _mm256_maddubs_epi16(offset, q[0][h]),
+                        _mm256_maddubs_epi16(offset, q[1][h]),
+                    );
                 }
             }
             for r in 0..ROWS {
                 let u = [codes(w, r, at[0]), codes(w, r, at[1])];
                 let scales = twice(&(*w.add(r)).scale_pairs[p][lane / 4]);
                 for h in 0..HALVES {
-                    let low = D::quads(start[0][h], u[0], q[0][h]);
-                    let high = D::quads(start[1][h], u[1], q[1][h]);
-                    t[r][h] = D::pairs(t[r][h], merge_words(low, high), scales);
+                    let mut sums = _mm256_add_epi16(
+                        _mm256_maddubs_epi16(u[0], q[0][h]),
+                        _mm256_maddubs_epi16(u[1], q[1][h]),
+                    );
+                    if W::OFFSET != 0 && !W::GROUP_OFFSET {
+                        sums = _mm256_sub_epi16(sums, back[h]);
+                    }
+                    t[r][h] = D::pairs(t[r][h], sums, scales);
                 }
             }
         }

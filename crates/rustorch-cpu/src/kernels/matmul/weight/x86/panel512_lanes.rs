@@ -210,8 +210,8 @@ unsafe fn add_scaled<const C: usize>(
     }
 }
 
-/// Adds a lane's `Σ sc·Σ q·x` of [`small`] codes: sums of two products are 16-bit integers, of which two are multiplied with their scale and
-/// added by one instruction.
+/// Adds a lane's `Σ sc·Σ q·x` of [`small`] codes, in the order of [`paired`](crate::kernels::matmul::weight::chunk::paired): sums of four
+/// products are 16-bit integers, of which two are multiplied with their scales and added by one instruction.
 ///
 /// # Safety
 /// As [`panels`].
@@ -225,25 +225,34 @@ unsafe fn add_codes<W: Weight, const C: usize>(
     // SAFETY: this function's contract.
     unsafe {
         let offset = _mm512_set1_epi8(W::OFFSET as i8);
-        for b in 0..CHUNK / 32 {
-            let (mut q, mut back) = ([_mm512_setzero_si512(); C], [_mm512_setzero_si512(); C]);
+        for p in 0..CHUNK / 64 {
+            let at = [16 * p + lane, 16 * p + 8 + lane];
+            let (mut q, mut back) = ([[_mm512_setzero_si512(); C]; 2], [_mm512_setzero_si512(); C]);
             for c in 0..C {
-                q[c] = _mm512_load_si512((*x[c]).qs[8 * b + lane].as_ptr().cast());
+                q[0][c] = _mm512_load_si512((*x[c]).qs[at[0]].as_ptr().cast());
+                q[1][c] = _mm512_load_si512((*x[c]).qs[at[1]].as_ptr().cast());
                 if W::OFFSET != 0 && !W::GROUP_OFFSET {
-                    back[c] = _mm512_maddubs_epi16(offset, q[c]);
+                    back[c] = _mm512_add_epi16(
+                        _mm512_maddubs_epi16(offset, q[0][c]),
+                        _mm512_maddubs_epi16(offset, q[1][c]),
+                    );
                 }
             }
             for r in 0..ROWS {
-                let u = _mm512_set1_epi32((*w.add(r)).codes.as_ptr().cast::<i32>().add(8 * b + lane).read());
-                let scale = (32 * b + 4 * lane) / W::GROUP;
-                let scale =
-                    _mm512_set1_epi32((*w.add(r)).scale_twice[scale].as_ptr().cast::<i32>().read_unaligned());
+                let codes = (*w.add(r)).codes.as_ptr().cast::<i32>();
+                let u =
+                    [_mm512_set1_epi32(codes.add(at[0]).read()), _mm512_set1_epi32(codes.add(at[1]).read())];
+                let scales = (*w.add(r)).scale_pairs[p][lane / 4].as_ptr().cast::<i32>();
+                let scales = _mm512_set1_epi32(scales.read_unaligned());
                 for c in 0..C {
-                    let mut pairs = _mm512_maddubs_epi16(u, q[c]);
+                    let mut sums = _mm512_add_epi16(
+                        _mm512_maddubs_epi16(u[0], q[0][c]),
+                        _mm512_maddubs_epi16(u[1], q[1][c]),
+                    );
                     if W::OFFSET != 0 && !W::GROUP_OFFSET {
-                        pairs = _mm512_sub_epi16(pairs, back[c]);
+                        sums = _mm512_sub_epi16(sums, back[c]);
                     }
-                    t[r][c] = dpwssd(t[r][c], pairs, scale);
+                    t[r][c] = dpwssd(t[r][c], sums, scales);
                 }
             }
         }
