@@ -62,9 +62,9 @@ pub(crate) const fn small<W: Weight>() -> bool {
     W::BITS <= 6 && W::PLANES == 1
 }
 
-/// How panels and the codes of [`Kind::Lanes`] may be ordered, so that 16-bit sums of two products are added to those that belong to the same
-/// four, not to their neighbours: the first two of four values, then the first two of those 32 further on (`first`), and 32 further on the last two of
-/// both. A result has a scale for each of its halves.
+/// The order of values in panels, and of codes of [`Kind::Lanes`], that some kernels want: four values and those 32 further on stand in each other's
+/// places by halves. Instructions add the products of two neighbours; the sum of two such vectors then has sums of four products, of both
+/// fours beside each other, so that one more instruction multiplies each with its scale and adds it.
 #[inline(always)]
 pub(crate) fn paired<T: Copy>([a, b, c, d]: [T; 4], [e, f, g, h]: [T; 4]) -> [[T; 4]; 2] {
     [[a, b, e, f], [c, d, g, h]]

@@ -4,7 +4,7 @@
 use super::arm::Vectored;
 use super::types::{ActivationQuant, Kind, Weight};
 #[cfg(target_arch = "x86_64")]
-use super::x86::Vectored;
+use super::x86::{Scales4, Vectored};
 use bytemuck::{Pod, Zeroable};
 use rustorch_core::QuantType;
 use rustorch_quant::{Block, Codes};
@@ -95,6 +95,12 @@ impl<W: Vectored> Vectored for Fast<W> {
     unsafe fn factors4([a, b, c, d]: [&Self; 4]) -> (__m128, __m128) {
         // SAFETY: the contract is passed on.
         unsafe { W::factors4([&a.0, &b.0, &c.0, &d.0]) }
+    }
+
+    #[inline(always)]
+    unsafe fn scales4([a, b, c, d]: [&Self; 4]) -> Scales4 {
+        // SAFETY: the contract is passed on.
+        unsafe { W::scales4([&a.0, &b.0, &c.0, &d.0]) }
     }
 
     #[inline(always)]

@@ -129,16 +129,17 @@ unsafe fn few(
     rows: Range<usize>,
 ) {
     let mut sums = [0.0; ROWS];
+    let xs: SmallVec<[Row<'_>; MANY]> = rows.clone().map(|row| x.row(gemm.x.get(row))).collect();
     for j in columns.clone().step_by(ROWS) {
         let n = ROWS.min(columns.end - j);
         // Rows past the end are computed as the last one again, and dropped.
         let blocks = [0, 1, 2, 3].map(|r| gemm.w.wrapping_add((j + r.min(n - 1)) * w.row_bytes));
         let ahead = (j * w.row_bytes + AHEAD).min(columns.end.saturating_sub(ROWS) * w.row_bytes);
         let next = gemm.w.wrapping_add(ahead);
-        for row in rows.clone() {
+        for (row, x) in rows.clone().zip(&xs) {
             // SAFETY: this function's contract.
             unsafe {
-                (kernels.rows)(blocks, w.k, &Row { next, ..x.row(gemm.x.get(row)) }, &mut sums);
+                (kernels.rows)(blocks, w.k, &Row { next, ..*x }, &mut sums);
                 gemm.out.store(row, j, &sums[..n], with_bias);
             }
         }

@@ -80,6 +80,27 @@ pub(crate) trait Vectored: Weight {
         }
     }
 
+    /// What four blocks of 256 values with a scale for each 32 have besides codes.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 F and BW, AVX2 and F16C.
+    #[inline(always)]
+    unsafe fn scales4(blocks: [&Self; 4]) -> Scales4 {
+        let [a, b, c, d] = [blocks[0].scales(), blocks[1].scales(), blocks[2].scales(), blocks[3].scales()];
+        let (mut scales, mut mins) = ([[0i16; 8]; 4], [[0i16; 8]; 4]);
+        for (r, (all, low)) in [a, b, c, d].iter().enumerate() {
+            for i in 0..8 {
+                (scales[r][i], mins[r][i]) = (i16::from(all[i]), i16::from(low[i]));
+            }
+        }
+        // SAFETY: this function's contract; 32 numbers fill a register.
+        unsafe {
+            let (d, dmin) = Self::factors4(blocks);
+            let (scales, mins) = (load512(scales.as_ptr().cast()), load512(mins.as_ptr().cast()));
+            Scales4 { scales, mins, d, dmin }
+        }
+    }
+
     /// Scale and minimum, as [`Weight::factors`].
     ///
     /// # Safety
@@ -93,6 +114,49 @@ pub(crate) trait Vectored: Weight {
 
     /// The bits of scale and minimum as f16.
     fn halves(&self) -> (u16, u16);
+}
+
+/// Scales of four blocks, each of which has eight.
+pub(crate) struct Scales4 {
+    /// Of 16 bits, a quarter of the register for each block.
+    pub(super) scales: __m512i,
+    /// Likewise.
+    pub(super) mins: __m512i,
+    /// As [`Weight::factors`].
+    pub(super) d: __m128,
+    pub(super) dmin: __m128,
+}
+
+/// [`Vectored::scales4`] of Q4_K and Q5_K, whose blocks begin with a scale and a minimum of 16 bits, and twelve bytes with eight
+/// scales and eight minima of six bits.
+///
+/// # Safety
+/// The CPU has AVX-512 F and BW, and F16C; sixteen bytes can be read at each place.
+#[inline(always)]
+unsafe fn affine_scales4([a, b, c, d]: [*const u8; 4]) -> Scales4 {
+    // SAFETY: this function's contract.
+    unsafe {
+        let heads = _mm512_castsi128_si512(_mm_loadu_si128(a.cast()));
+        let heads = _mm512_inserti32x4(heads, _mm_loadu_si128(b.cast()), 1);
+        let heads = _mm512_inserti32x4(heads, _mm_loadu_si128(c.cast()), 2);
+        let heads = _mm512_inserti32x4(heads, _mm_loadu_si128(d.cast()), 3);
+        // The first four have their low bits in one word and the last four their high ones; the last word has the rest.
+        let words =
+            _mm512_srlv_epi32(_mm512_shuffle_epi32::<0b10_10_01_01>(heads), _mm512_set4_epi32(2, 0, 2, 0));
+        let last = _mm512_srlv_epi32(_mm512_shuffle_epi32::<0xff>(heads), _mm512_set4_epi32(4, 0, 0, 0));
+        let words =
+            _mm512_and_si512(words, _mm512_set4_epi32(0x3030_3030, 0x3f3f_3f3f, 0x3030_3030, 0x3f3f_3f3f));
+        let last = _mm512_and_si512(last, _mm512_set4_epi32(0x0f0f_0f0f, 0, 0x0f0f_0f0f, 0));
+        let (bytes, zero) = (_mm512_or_si512(words, last), _mm512_setzero_si512());
+        let factors = _mm512_setr_epi64(0x0018_0010_0008_0000, 0x0019_0011_0009_0001, 0, 0, 0, 0, 0, 0);
+        let factors = _mm512_castsi512_si128(_mm512_permutexvar_epi16(factors, heads));
+        Scales4 {
+            scales: _mm512_unpacklo_epi8(bytes, zero),
+            mins: _mm512_unpackhi_epi8(bytes, zero),
+            d: _mm_cvtph_ps(factors),
+            dmin: _mm_cvtph_ps(_mm_unpackhi_epi64(factors, factors)),
+        }
+    }
 }
 
 #[inline(always)]
@@ -365,7 +429,7 @@ macro_rules! vectored {
     ($($block:ty: halves $halves:expr, |$b:ident, $i:ident| $codes:expr
        $(, two |$first:ident, $second:ident| $two:expr)?
        $(, fours of 18 bytes |$low:ident, $high:ident| $fours:expr)?
-       $(, pairs $pairs:expr, |$pb:ident, $pi:ident| $pair:expr)?;)*) => {$(
+       $(, pairs $pairs:expr, |$pb:ident, $pi:ident| $pair:expr)? $(, scales by $scales4:path)?;)*) => {$(
         impl Vectored for $block {
             #[inline(always)]
             unsafe fn codes(&self, $i: usize) -> __m256i {
@@ -413,6 +477,21 @@ macro_rules! vectored {
                     let $pb = self;
                     // SAFETY: the contract of the trait; fields have the bytes that are read.
                     unsafe { $pair }
+                }
+            )?
+
+            $(
+                #[inline(always)]
+                unsafe fn scales4([a, b, c, d]: [&Self; 4]) -> Scales4 {
+                    // SAFETY: the contract of the trait; blocks are larger than what is read of them.
+                    unsafe {
+                        $scales4([
+                            std::ptr::from_ref(a).cast(),
+                            std::ptr::from_ref(b).cast(),
+                            std::ptr::from_ref(c).cast(),
+                            std::ptr::from_ref(d).cast(),
+                        ])
+                    }
                 }
             )?
 
@@ -471,7 +550,7 @@ vectored! {
         bits(load(b.qs.as_ptr().add(32 * (i / 2))), 4 * (i % 2), 15)
     }, pairs [(0, 2), (1, 3), (4, 6), (5, 7)], |b, i| {
         bits512(load512(b.qs.as_ptr().add(64 * (i / 2))), 4 * (i % 2), 15)
-    };
+    }, scales by affine_scales4;
     BlockQ5K: halves |b| (b.d.to_bits(), b.dmin.to_bits()), |b, i| {
         let low = bits(load(b.qs.as_ptr().add(32 * (i / 2))), 4 * (i % 2), 15);
         let high = bits(load(b.qh.as_ptr()), i, 1);
@@ -479,7 +558,7 @@ vectored! {
     }, pairs [(0, 2), (1, 3), (4, 6), (5, 7)], |b, i| {
         let low = bits512(load512(b.qs.as_ptr().add(64 * (i / 2))), 4 * (i % 2), 15);
         with_bit(low, b.qh.as_ptr(), Self::PAIRS[i], 16)
-    };
+    }, scales by affine_scales4;
     BlockQ6K: halves |b| (b.d.to_bits(), 0), |b, i| {
         let low = bits(load(b.ql.as_ptr().add(64 * (i / 4) + 32 * (i % 2))), 4 * (i % 4 / 2), 15);
         let high = bits(load(b.qh.as_ptr().add(32 * (i / 4))), 2 * (i % 4), 3);

@@ -13,7 +13,7 @@ mod panel512_lanes;
 mod row;
 mod row512;
 
-pub(crate) use codes::Vectored;
+pub(crate) use codes::{Scales4, Vectored};
 
 use super::activation::{PanelChunk, PanelForm, Row};
 use super::chunk::{Chunk, small};

@@ -1,7 +1,7 @@
 //! The AVX-512 form of `row`: 64 values of each of four rows at a time.
 
-use super::codes::Vectored;
-use super::dot::Avx512;
+use super::codes::{Scales4, Vectored};
+use super::dot::{Avx512, dpwssd};
 use super::{lanes, row};
 use crate::kernels::matmul::weight::ROWS;
 use crate::kernels::matmul::weight::activation::Row;
@@ -138,14 +138,12 @@ unsafe fn superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -
         for b in 0..n {
             row::prefetch(x, b * size_of::<W>(), size_of::<W>());
             let w = [&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)];
-            let (sums, mins) = superblock(w, x, b);
-            let (dw, mw) = W::factors4(w);
+            let Superblock { products, mins, d, dmin } = superblock(w, x, b);
             let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
-            let sum = _mm_cvtepi32_ps(row::reduce(sums[0], sums[1], sums[2], sums[3]));
-            acc = _mm_fmadd_ps(sum, _mm_mul_ps(dw, dx), acc);
+            let sums = quarter_sums(transpose_add(products));
+            acc = _mm_fmadd_ps(_mm_cvtepi32_ps(sums), _mm_mul_ps(d, dx), acc);
             if W::MINS {
-                let min = _mm_cvtepi32_ps(row::reduce(mins[0], mins[1], mins[2], mins[3]));
-                low = _mm_fmadd_ps(min, _mm_mul_ps(mw, dx), low);
+                low = _mm_fmadd_ps(_mm_cvtepi32_ps(mins), _mm_mul_ps(dmin, dx), low);
             }
         }
         if W::MINS { _mm_sub_ps(acc, low) } else { acc }
@@ -162,32 +160,39 @@ unsafe fn lane_superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'
         for b in 0..n {
             row::prefetch(x, b * size_of::<W>(), size_of::<W>());
             let w = [&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)];
-            let (sums, mins) = superblock(w, x, b);
-            let (dw, mw) = W::factors4(w);
+            let Superblock { products, mins, d, dmin } = superblock(w, x, b);
             let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
-            let d = lanes::splat4(_mm_mul_ps(dw, dx));
+            let d = lanes::splat4(_mm_mul_ps(d, dx));
             for r in 0..ROWS {
-                acc[r] = _mm256_fmadd_ps(d[r], _mm256_cvtepi32_ps(sums[r]), acc[r]);
+                let sums = _mm256_add_epi32(
+                    _mm512_castsi512_si256(products[r]),
+                    _mm512_extracti64x4_epi64(products[r], 1),
+                );
+                acc[r] = _mm256_fmadd_ps(d[r], _mm256_cvtepi32_ps(sums), acc[r]);
             }
             if W::MINS {
-                let mins = _mm_cvtepi32_ps(row::reduce(mins[0], mins[1], mins[2], mins[3]));
-                min = _mm_fnmadd_ps(mins, _mm_mul_ps(mw, dx), min);
+                min = _mm_fnmadd_ps(_mm_cvtepi32_ps(mins), _mm_mul_ps(dmin, dx), min);
             }
         }
         lanes::finish::<W>(acc, min, out);
     }
 }
 
-/// The lanes of `Σ sc·Σ q·x` and of `Σ mn·Σ x` over 256 values of four rows.
-///
+/// What four blocks of 256 values add.
+struct Superblock {
+    /// `Σ sc·Σ q·x` of each row, in the lanes of both halves of a register.
+    products: [__m512i; ROWS],
+    /// `Σ mn·Σ x` of each row.
+    mins: __m128i,
+    /// Their factors.
+    d: __m128,
+    dmin: __m128,
+}
+
 /// # Safety
 /// As [`rows`].
 #[inline(always)]
-unsafe fn superblock<W: Vectored>(
-    w: [&W; ROWS],
-    x: &Row<'_>,
-    b: usize,
-) -> ([__m256i; ROWS], [__m256i; ROWS]) {
+unsafe fn superblock<W: Vectored>(w: [&W; ROWS], x: &Row<'_>, b: usize) -> Superblock {
     // SAFETY: this function's contract.
     unsafe {
         let qs = x.qs.as_ptr().add(256 * b);
@@ -205,25 +210,39 @@ unsafe fn superblock<W: Vectored>(
                 back[i] = _mm512_maddubs_epi16(_mm512_set1_epi8(W::OFFSET as i8), q[i]);
             }
         }
-        let mut sums = [_mm256_setzero_si256(); ROWS];
+        let mut products = [_mm512_setzero_si512(); ROWS];
+        if const { W::GROUP == 32 } {
+            const { assert!(W::GROUP != 32 || !row::takes_groups::<W>()) };
+            let Scales4 { scales, mins, d, dmin } = W::scales4(w);
+            products[0] = scaled_products(w[0], &q, &back, _mm512_shuffle_i32x4::<0x00>(scales, scales));
+            products[1] = scaled_products(w[1], &q, &back, _mm512_shuffle_i32x4::<0x55>(scales, scales));
+            products[2] = scaled_products(w[2], &q, &back, _mm512_shuffle_i32x4::<0xaa>(scales, scales));
+            products[3] = scaled_products(w[3], &q, &back, _mm512_shuffle_i32x4::<0xff>(scales, scales));
+            let sums = _mm512_broadcast_i32x4(_mm_loadu_si128(x.sums32.as_ptr().add(8 * b).cast()));
+            return Superblock { products, mins: sums_of_quarters(_mm512_madd_epi16(mins, sums)), d, dmin };
+        }
         let mut mins = [_mm256_setzero_si256(); ROWS];
         for r in 0..ROWS {
             let (scales, m) = w[r].scales();
             let scales = _mm_loadu_si128(scales.as_ptr().cast());
-            let sum = scaled_products(w[r], &q, &back, scales);
-            sums[r] = _mm256_add_epi32(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1));
-            let m = _mm_loadu_si128(m.as_ptr().cast());
-            mins[r] = row::group_sums::<W>(scales, m, x, b);
+            // Each quarter of the register holds the scales that the quarter of a pair may need, two bytes each.
+            let even_odd = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+            let quarters = _mm512_broadcast_i64x4(_mm256_cvtepi8_epi16(_mm_shuffle_epi8(scales, even_odd)));
+            products[r] = scaled_products(w[r], &q, &back, quarters);
+            mins[r] = row::group_sums::<W>(scales, _mm_loadu_si128(m.as_ptr().cast()), x, b);
             if row::takes_groups::<W>() {
-                sums[r] = _mm256_sub_epi32(sums[r], mins[r]);
+                products[r] = _mm512_sub_epi32(products[r], _mm512_zextsi256_si512(mins[r]));
             }
         }
-        (sums, mins)
+        let (d, dmin) = W::factors4(w);
+        let mins =
+            if W::MINS { row::reduce(mins[0], mins[1], mins[2], mins[3]) } else { _mm_setzero_si128() };
+        Superblock { products, mins, d, dmin }
     }
 }
 
 /// The lanes of `Σ sc·Σ q·x` over 256 values; `back` is what the offset adds to pairs of products, where each takes
-/// back its own.
+/// back its own. Each quarter of `quarters` holds the scales that the quarter of a pair may need, two bytes each.
 ///
 /// # Safety
 /// As [`rows`].
@@ -232,17 +251,10 @@ unsafe fn scaled_products<W: Vectored>(
     w: &W,
     q: &[__m512i; 4],
     back: &[__m512i; 4],
-    scales: __m128i,
+    quarters: __m512i,
 ) -> __m512i {
     // SAFETY: this function's contract.
     unsafe {
-        // Each quarter of the register holds the scales that the quarter of a pair may need, two bytes each.
-        let quarters = if W::GROUP == 32 {
-            _mm512_broadcast_i32x4(_mm_cvtepi8_epi16(scales))
-        } else {
-            let even_odd = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-            _mm512_broadcast_i64x4(_mm256_cvtepi8_epi16(_mm_shuffle_epi8(scales, even_odd)))
-        };
         let mut sum = _mm512_setzero_si512();
         for i in 0..4 {
             let codes = w.pair(i);
@@ -261,7 +273,7 @@ unsafe fn scaled_products<W: Vectored>(
             let (low, high) = W::PAIRS[i];
             let [low, high] = [_mm256_set1_epi16(word(low)), _mm256_set1_epi16(word(high))];
             let index = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-            sum = _mm512_dpwssd_epi32(sum, pairs, _mm512_shuffle_epi8(quarters, index));
+            sum = dpwssd(sum, pairs, _mm512_shuffle_epi8(quarters, index));
         }
         sum
     }
@@ -283,5 +295,33 @@ unsafe fn transpose_add([a, b, c, d]: [__m512i; ROWS]) -> __m512i {
         let ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
         let cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
         _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd))
+    }
+}
+
+/// The sums of the quarters of a register, as [`transpose_add`] gives them.
+///
+/// # Safety
+/// The CPU has AVX-512 F and AVX2.
+#[inline(always)]
+unsafe fn quarter_sums(v: __m512i) -> __m128i {
+    // SAFETY: this function's contract.
+    unsafe {
+        let halves = _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+        _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1))
+    }
+}
+
+/// The sum of the lanes of each quarter.
+///
+/// # Safety
+/// The CPU has AVX-512 F.
+#[inline(always)]
+unsafe fn sums_of_quarters(v: __m512i) -> __m128i {
+    // SAFETY: this function's contract.
+    unsafe {
+        let twos = _mm512_add_epi32(v, _mm512_shuffle_epi32::<0b01_00_11_10>(v));
+        let sums = _mm512_add_epi32(twos, _mm512_shuffle_epi32::<0b10_11_00_01>(twos));
+        let firsts = _mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12));
+        _mm512_castsi512_si128(_mm512_permutexvar_epi32(firsts, sums))
     }
 }
