@@ -52,11 +52,11 @@ def options(doc, seconds=0.5):
     return parser
 
 
-def build(package, bench):
+def build(package, bench, checkout=ROOT):
     """The path of a benchmark's program."""
     command = ["cargo", "bench", "-p", package, "--bench", bench, "--no-run"]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stderr
-    return os.path.join(ROOT, re.search(r"Executable .* \((\S+)\)", said).group(1))
+    said = subprocess.run(command, check=True, capture_output=True, text=True, cwd=checkout).stderr
+    return os.path.join(checkout, re.search(r"Executable .* \((\S+)\)", said).group(1))
 
 
 def samples(program, name, seconds, threads):

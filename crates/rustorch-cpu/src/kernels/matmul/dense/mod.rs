@@ -16,6 +16,7 @@ mod gemm;
 mod kernel;
 mod many_rows;
 mod pack;
+mod scaled_rows;
 mod split_k;
 mod strips;
 mod subtract;

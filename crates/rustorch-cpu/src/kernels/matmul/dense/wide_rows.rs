@@ -3,7 +3,8 @@
 
 use super::Arithmetic;
 use super::gemm::{SMALL, with_scratch};
-use super::vector::{GRAIN, TOGETHER, Values, add_scaled, add_scaled_rows};
+use super::scaled_rows::{add_scaled, add_scaled_rows};
+use super::vector::{GRAIN, TOGETHER, Values};
 use crate::kernels::matmul::gemm_args::GemmArgs;
 use crate::kernels::matmul::rows::{GemmOutput, Parts};
 use crate::math::Real;
