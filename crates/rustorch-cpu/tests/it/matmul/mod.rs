@@ -6,7 +6,9 @@ mod mul_mat_id;
 pub(crate) mod weight;
 
 use crate::testing::cpu;
-use rustorch_core::{Buffer, DType, Layout, MatMul, Numerics, Op, Shape, TensorMeta, View, ViewMut};
+use rustorch_core::{
+    Backend, Buffer, Call, DType, Layout, MatMul, Numerics, Op, Shape, TensorMeta, View, ViewMut,
+};
 use rustorch_cpu::Isa;
 
 /// Numbers from a seed.
@@ -86,6 +88,30 @@ impl Tensor {
 
 /// Runs an operation; the result is contiguous.
 pub(crate) fn run(threads: usize, op: &Op, args: &[&Tensor]) -> Tensor {
+    let mut out = room(op, args);
+    run_into(threads, op, args, &mut out).unwrap();
+    out
+}
+
+/// Runs an operation on one left operand and each of these, all together.
+pub(crate) fn run_together(threads: usize, op: &Op, left: &Tensor, right: &[Tensor]) -> Vec<Tensor> {
+    let mut outs: Vec<Tensor> = right.iter().map(|right| room(op, &[left, right])).collect();
+    let args: Vec<[View<'_>; 2]> = right.iter().map(|right| [left.view(), right.view()]).collect();
+    let mut to: Vec<[ViewMut<'_>; 1]> = outs
+        .iter_mut()
+        // SAFETY: made by `new` for this layout.
+        .map(|out| [unsafe { ViewMut::new(&mut out.buffer, out.dtype, &out.layout) }])
+        .collect();
+    let mut calls: Vec<Call<'_, '_>> =
+        args.iter().zip(&mut to).map(|(args, outs)| Call { op, args, outs }).collect();
+    // SAFETY: the outputs are what the operation infers, and have memory of their own; the left operand is one.
+    unsafe { cpu(threads).run_together(&mut calls) }.unwrap();
+    drop(calls);
+    outs
+}
+
+/// A place for the result of an operation.
+fn room(op: &Op, args: &[&Tensor]) -> Tensor {
     let metas: Vec<TensorMeta<'_>> = args
         .iter()
         .map(|x| TensorMeta { dtype: x.dtype, layout: &x.layout, device: rustorch_core::Device::CPU })
@@ -94,9 +120,7 @@ pub(crate) fn run(threads: usize, op: &Op, args: &[&Tensor]) -> Tensor {
     let layout = Layout::contiguous(outs[0].shape.clone());
     let bytes = outs[0].dtype.bytes_for(layout.numel()).unwrap();
     // What is not written shows.
-    let mut out = Tensor::new(outs[0].dtype, layout, &vec![0xa5; bytes]);
-    run_into(threads, op, args, &mut out).unwrap();
-    out
+    Tensor::new(outs[0].dtype, layout, &vec![0xa5; bytes])
 }
 
 pub(crate) fn run_into(

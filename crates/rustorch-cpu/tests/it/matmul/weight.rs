@@ -1,6 +1,6 @@
 //! Matmuls with block-quantized weights.
 
-use super::{Random, Tensor, bits, matmul, matmul_with, run, run_into};
+use super::{Random, Tensor, bits, matmul, matmul_with, run, run_into, run_together};
 use bytemuck::Zeroable;
 use rustorch_core::{DType, Layout, Numerics, QuantType, Shape};
 use rustorch_quant::{
@@ -146,6 +146,30 @@ fn a_row_alone_gives_the_same_bits_as_among_others_on_any_number_of_threads() {
                     alone[..rows * n],
                     "{quant} {numerics:?} {rows} rows {threads} threads"
                 );
+            }
+        }
+    }
+}
+
+#[test]
+fn weights_of_different_types_may_have_their_rows_in_common() {
+    let random = &mut Random::new(3);
+    let (k, m) = (768, 21);
+    let a = Tensor::of(&[m, k], &activations(m * k, random));
+    // Types that want activations in different orders, with sums of groups of 16 and of 32, or rounded to other blocks.
+    use QuantType::{Q2_K, Q3_K, Q4_K, Q5_0, Q5_K, Q6_K, Q8_0};
+    for types in [[Q4_K, Q5_K, Q4_K], [Q5_K, Q4_K, Q6_K], [Q3_K, Q6_K, Q2_K], [Q8_0, Q5_0, Q5_K]] {
+        let sizes = types.iter().zip([24, 40, 8]);
+        let weights: Vec<Tensor> = sizes
+            .map(|(&quant, n)| weight(quant, &[n, k], &random_blocks(quant, n * k, random)).transposed())
+            .collect();
+        for (op, threads) in
+            ROUNDING.map(matmul_with).iter().flat_map(|op| [1, 3].map(|threads| (op, threads)))
+        {
+            let got = run_together(threads, op, &a, &weights);
+            for ((quant, b), got) in types.iter().zip(&weights).zip(got) {
+                let want = run(1, op, &[&a, b]).values();
+                assert_eq!(bits(&got.values()), bits(&want), "{quant} of {types:?}, {threads} threads");
             }
         }
     }

@@ -62,9 +62,11 @@ pub(crate) const fn small<W: Weight>() -> bool {
     W::BITS <= 6 && W::PLANES == 1
 }
 
-/// The order of values in panels, and of codes of [`Kind::Lanes`], that some kernels want: four values and those 32 further on stand in each other's
-/// places by halves. Instructions add the products of two neighbours; the sum of two such vectors then has sums of four products, of both
-/// fours beside each other, so that one more instruction multiplies each with its scale and adds it.
+/// Values `4i..4i + 4` and `4i + 32..4i + 36` of a panel or of codes, in the order that kernels of [`small`] codes want, where they write them
+/// in place of both: the first two of each, then the last two of each.
+///
+/// An instruction adds the products of two neighbours. The sum of two such vectors is then the sum of four products in each half of 32 bits, of which
+/// the second belongs to the next group: another instruction multiplies both with their scales and adds them.
 #[inline(always)]
 pub(crate) fn paired<T: Copy>([a, b, c, d]: [T; 4], [e, f, g, h]: [T; 4]) -> [[T; 4]; 2] {
     [[a, b, e, f], [c, d, g, h]]

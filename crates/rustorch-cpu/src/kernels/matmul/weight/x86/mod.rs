@@ -32,11 +32,6 @@ const fn paired<W: Weight>() -> bool {
     matches!(W::KIND, Kind::Lanes) && small::<W>()
 }
 
-/// What these kernels want of panels.
-fn form<W: Weight>() -> PanelForm {
-    PanelForm { is_paired: paired::<W>(), ..Kernels::portable::<W>().form }
-}
-
 // Conditions are `const` blocks: what they leave out is not compiled.
 
 /// The kernels of a type with vector code.
@@ -59,52 +54,43 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
             Kernels { panels: Some(panels_amx::<W>), unpack: unpack_amx::<W>, ..kernels }
         };
     }
-    let (rows, panels): (super::RowsFn, Option<super::PanelsFn>) = match isa {
-        Isa::Avx512 if const { portable_lanes::is::<W>() } => {
-            (rows_avx512::<W>, Some(panels_avx512_lanes::<W>))
-        }
-        Isa::Avx512 => (rows_avx512::<W>, Some(panels_avx512::<W>)),
-        Isa::AvxVnni if const { portable_lanes::is::<W>() } => {
-            (rows_avxvnni::<W>, Some(panels_avxvnni_lanes::<W>))
-        }
-        Isa::AvxVnni => (rows_avxvnni::<W>, Some(panels_avxvnni::<W>)),
-        Isa::Avx2 if const { portable_lanes::is::<W>() } => (rows_avx2::<W>, Some(panels_avx2_lanes::<W>)),
-        Isa::Avx2 => (rows_avx2::<W>, Some(panels_avx2::<W>)),
+    let rows: super::RowsFn = match isa {
+        Isa::Avx512 => rows_avx512::<W>,
+        Isa::AvxVnni => rows_avxvnni::<W>,
+        Isa::Avx2 => rows_avx2::<W>,
         _ => return Kernels::portable::<W>(),
     };
-    Kernels {
-        rows,
-        panels,
-        form: form::<W>(),
-        unpack: unpack_avx2::<W>,
-        finish: finish::<W>(isa),
-        ..Kernels::portable::<W>()
-    }
+    without_tiles::<W>(isa, rows, unpack_avx2::<W>)
 }
 
 /// The kernels of a type whose codes are unpacked by portable code, compiled for wide vectors.
 pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
+    match isa {
+        Isa::Avx512 | Isa::AvxVnni | Isa::Avx2 if const { portable_lanes::is::<W>() } => {
+            without_tiles::<W>(isa, rows_lanes::<W>, plain_unpack::<W>)
+        }
+        Isa::Avx512 | Isa::AvxVnni | Isa::Avx2 => {
+            without_tiles::<W>(isa, rows_grouped::<W>, plain_unpack::<W>)
+        }
+        _ => Kernels::portable::<W>(),
+    }
+}
+
+/// The kernels of an instruction set with vectors, by these of a type.
+fn without_tiles<W: Weight>(isa: Isa, rows: super::RowsFn, unpack: super::UnpackFn) -> Kernels {
     let panels: Option<super::PanelsFn> = match isa {
         // A panel has no room for the sums of a second plane.
-        Isa::Avx512 | Isa::AvxVnni | Isa::Avx2 if const { W::PLANES > 1 } => None,
+        _ if const { W::PLANES > 1 } => None,
         Isa::Avx512 if const { portable_lanes::is::<W>() } => Some(panels_avx512_lanes::<W>),
         Isa::Avx512 => Some(panels_avx512::<W>),
         Isa::AvxVnni if const { portable_lanes::is::<W>() } => Some(panels_avxvnni_lanes::<W>),
         Isa::AvxVnni => Some(panels_avxvnni::<W>),
-        Isa::Avx2 if const { portable_lanes::is::<W>() } => Some(panels_avx2_lanes::<W>),
-        Isa::Avx2 => Some(panels_avx2::<W>),
-        _ => return Kernels::portable::<W>(),
+        _ if const { portable_lanes::is::<W>() } => Some(panels_avx2_lanes::<W>),
+        _ => Some(panels_avx2::<W>),
     };
-    let rows: super::RowsFn =
-        if const { portable_lanes::is::<W>() } { rows_lanes::<W> } else { rows_grouped::<W> };
-    Kernels {
-        rows,
-        panels,
-        form: form::<W>(),
-        unpack: plain_unpack::<W>,
-        finish: finish::<W>(isa),
-        ..Kernels::portable::<W>()
-    }
+    let portable = Kernels::portable::<W>();
+    let form = PanelForm { is_paired: paired::<W>(), ..portable.form };
+    Kernels { rows, unpack, panels, form, finish: finish::<W>(isa), ..portable }
 }
 
 /// What makes results of the sums of panels.
