@@ -215,7 +215,7 @@ fn programs_that_leave_something_else_in_their_states_are_refused() {
         let report = pair.settle();
         let declined = report.declined.as_ref().map(ToString::to_string);
         let says = declined.is_some_and(|declined| declined.contains(reason));
-        assert!(report.runs == 0 && says, "{report:?}");
+        assert!(report.runs == 0 && says, "{script:?} {report:?}");
         pair.check_caches();
     }
 }
