@@ -416,15 +416,16 @@ impl Memory<'_> {
         unsafe { self.run.executor.cpu().backend.run_together(&mut calls) }
     }
 
-    /// The layouts of arguments that are inputs which do not start with their storage.
-    fn moved(&self, step: &Step) -> Result<SmallVec<[Option<Layout>; 4]>> {
-        let mut moved: SmallVec<[Option<Layout>; 4]> = SmallVec::new();
-        for slot in &step.args {
-            let base = |i: usize| self.run.inputs[i].layout.offset();
-            moved.push(match slot.place {
-                Place::Input(i) if base(i) != 0 => Some(self.run.input_layout(i, &slot.layout)?),
-                _ => None,
-            });
+    /// The layouts of arguments that are inputs which do not start with their storage, and which arguments these are. Mostly there are none,
+    /// and an empty `Vec` is returned without a copy of places for all.
+    fn moved(&self, step: &Step) -> Result<Vec<(usize, Layout)>> {
+        let mut moved = Vec::new();
+        for (at, slot) in step.args.iter().enumerate() {
+            if let Place::Input(i) = slot.place
+                && self.run.inputs[i].layout.offset() != 0
+            {
+                moved.push((at, self.run.input_layout(i, &slot.layout)?));
+            }
         }
         Ok(moved)
     }
@@ -432,10 +433,11 @@ impl Memory<'_> {
     /// # Safety
     /// As of [`run`](Self::run), while the views live.
     #[inline]
-    unsafe fn args<'a>(&'a self, step: &'a Step, moved: &'a [Option<Layout>]) -> SmallVec<[View<'a>; 4]> {
+    unsafe fn args<'a>(&'a self, step: &'a Step, moved: &'a [(usize, Layout)]) -> SmallVec<[View<'a>; 4]> {
         let mut args = SmallVec::new();
-        for (slot, moved) in step.args.iter().zip(moved) {
-            let (buffer, layout) = (self.buffer(slot), moved.as_ref().unwrap_or(&slot.layout));
+        for (at, slot) in step.args.iter().enumerate() {
+            let moved = moved.iter().find(|(moved, _)| *moved == at);
+            let (buffer, layout) = (self.buffer(slot), moved.map_or(&slot.layout, |(_, layout)| layout));
             // SAFETY: the graph was verified: the layout stays inside its value, which lies in the buffer as planned (or inside the
             // input's storage, which was checked), its elements were written by an earlier step or before, with booleans apart, and
             // nobody else writes. Where a result of this step does, the operation allows it.
