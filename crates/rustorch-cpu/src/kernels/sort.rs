@@ -1,15 +1,21 @@
 //! Sort, top-k.
 
-use super::strided::{for_rows2, unreachable_memory};
+use super::strided::{Disjoint, for_rows2, unreachable_memory};
 use crate::ThreadPool;
 use crate::memory;
 use crate::simd::{self, Level, Task};
 use rustorch_core::{Element, Fault, Op, View, ViewMut, bf16, dispatch_dtype, f16};
+use std::mem::MaybeUninit;
 
 /// The fewest elements for which counting sort is tried.
 const LEAST_COUNTED: usize = 32;
 /// The fewest elements for which radix sort takes less time than comparisons.
 const LEAST_BY_DIGITS: usize = 1 << 11;
+/// The fewest elements of a row for each thread that sorts it.
+const LEAST_SHARED: usize = 1 << 14;
+/// The fewest elements of which radix sort takes digits of 8 bits instead of 11: from where keys are no longer in the second-level cache, a
+/// pass more takes less time than writing to 2,048 places by turns.
+const LEAST_BY_BYTES: usize = 1 << 17;
 /// The most counters of counting sort: what fits into the nearest caches.
 const MOST_COUNTERS: usize = 1 << 14;
 
@@ -32,19 +38,27 @@ pub(super) fn run(pool: &ThreadPool, op: &Op, x: &View<'_>, outs: &mut [ViewMut<
             if by_counting(x, flip, values, indices) {
                 // Few distinct integers.
             } else if size_of::<T>() <= 4 && u32::try_from(x.len()).is_ok() {
-                // The key above the index, so that one comparison orders both.
-                let mut keys = memory::scratch(x.len());
-                simd::run(Pack { x, flip, keys: &mut keys });
+                let mut keys = pack(pool, x, flip);
                 if k >= LEAST_BY_DIGITS && k > x.len() / 2 {
-                    by_digits(&mut keys);
+                    match x.len() {
+                        ..LEAST_BY_BYTES => by_digits::<{ 1 << 11 }>(pool, &mut keys),
+                        _ => by_digits::<{ 1 << 8 }>(pool, &mut keys),
+                    }
                 } else {
                     first(&mut keys, k);
                 }
-                for ((&key, value), index) in keys.iter().zip(values).zip(indices) {
-                    let i = key as u32 as usize;
-                    *value = T::of_key(key >> 32 ^ flip).unwrap_or_else(|| x[i]);
-                    *index = i as i64;
-                }
+                let (values, indices) = (Disjoint::new(values), Disjoint::new(indices));
+                pool.ranges(k.min(keys.len()), LEAST_SHARED, |range| {
+                    // SAFETY: ranges of one job do not overlap.
+                    let (values, indices) = unsafe {
+                        (values.slice(range.start, range.len()), indices.slice(range.start, range.len()))
+                    };
+                    for ((&key, value), index) in keys[range].iter().zip(values).zip(indices) {
+                        let i = key as u32 as usize;
+                        *value = T::of_key(key >> 32 ^ flip).unwrap_or_else(|| x[i]);
+                        *index = i as i64;
+                    }
+                });
             } else {
                 let mut keys: Vec<(u64, usize)> = x.iter().enumerate().map(|(i, x)| (x.key() ^ flip, i)).collect();
                 first(&mut keys, k);
@@ -86,52 +100,82 @@ fn by_counting<T: Key>(x: &[T], flip: u64, values: &mut [T], indices: &mut [i64]
     true
 }
 
-/// Keys of up to 32 bits above the indices.
+/// Keys of up to 32 bits above the indices, so that one comparison orders both.
+fn pack<T: Key>(pool: &ThreadPool, x: &[T], flip: u64) -> Vec<u64> {
+    let mut keys = memory::scratch(x.len());
+    let room = Disjoint::new(&mut keys.spare_capacity_mut()[..x.len()]);
+    pool.ranges(x.len(), LEAST_SHARED, |range| {
+        // SAFETY: ranges of one job do not overlap.
+        let keys = unsafe { room.slice(range.start, range.len()) };
+        simd::run(Pack { x: &x[range.clone()], start: range.start as u64, flip, keys });
+    });
+    // SAFETY: the ranges cover all, and each was written.
+    unsafe { keys.set_len(x.len()) };
+    keys
+}
+
 struct Pack<'a, T> {
     x: &'a [T],
+    /// The index of the first.
+    start: u64,
     flip: u64,
-    keys: &'a mut Vec<u64>,
+    keys: &'a mut [MaybeUninit<u64>],
 }
 
 impl<T: Key> Task for Pack<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<L: Level>(self, _: L) {
-        self.keys.extend(self.x.iter().enumerate().map(|(i, x)| (x.key() ^ self.flip) << 32 | i as u64));
+        for ((key, x), i) in self.keys.iter_mut().zip(self.x).zip(self.start..) {
+            key.write((x.key() ^ self.flip) << 32 | i);
+        }
     }
 }
 
 /// Radix sort by the upper 32 bits, from the lowest digit on. Each pass keeps the order of equal digits, so that the lower bits, which ascend at
-/// first, need not be compared.
-fn by_digits(keys: &mut Vec<u64>) {
-    const BITS: u32 = 11;
-    const DIGITS: usize = 1 << BITS;
-    let digit = |key: u64, pass: usize| (key >> (32 + pass as u32 * BITS)) as usize % DIGITS;
-    let mut counts = vec![[0u32; DIGITS]; 32usize.div_ceil(BITS as usize)];
-    for &key in keys.iter() {
-        for (pass, counts) in counts.iter_mut().enumerate() {
-            counts[digit(key, pass)] += 1;
-        }
-    }
-    let mut sorted: Vec<u64> = memory::scratch(keys.len());
-    for (pass, places) in counts.iter_mut().enumerate() {
-        if keys.first().is_none_or(|&key| places[digit(key, pass)] as usize == keys.len()) {
+/// first, need not be compared. Threads take a part of the keys each; where theirs go follows from the digits of all.
+fn by_digits<const DIGITS: usize>(pool: &ThreadPool, keys: &mut Vec<u64>) {
+    let len = keys.len();
+    let parts = pool.threads().min(len / LEAST_SHARED).max(1);
+    let part = |i: usize| len * i / parts..len * (i + 1) / parts;
+    let mut counts = vec![[0u32; DIGITS]; parts];
+    let mut sorted: Vec<u64> = memory::scratch(len);
+    for shift in (32..u64::BITS).step_by(DIGITS.ilog2() as usize) {
+        let digit = |key: u64| (key >> shift) as usize % DIGITS;
+        let shared = Disjoint::new(&mut counts);
+        pool.run(parts, |i| {
+            // SAFETY: each of a job's numbers is given once.
+            let counts = unsafe { &mut shared.slice(i, 1)[0] };
+            counts.fill(0);
+            keys[part(i)].iter().for_each(|&key| counts[digit(key)] += 1);
+        });
+        let of_digit = |at: usize| counts.iter().map(|counts| counts[at] as usize).sum::<usize>();
+        if keys.first().is_none_or(|&key| of_digit(digit(key)) == len) {
             // One digit alone.
             continue;
         }
-        let mut before = 0;
-        for place in places.iter_mut() {
-            before += std::mem::replace(place, before);
+        let mut before = 0u32;
+        for at in 0..DIGITS {
+            for places in &mut counts {
+                before += std::mem::replace(&mut places[at], before);
+            }
         }
         sorted.clear();
-        let room = &mut sorted.spare_capacity_mut()[..keys.len()];
-        for &key in keys.iter() {
-            let place = &mut places[digit(key, pass)];
-            room[*place as usize].write(key);
-            *place += 1;
-        }
+        let room = Disjoint::new(&mut sorted.spare_capacity_mut()[..len]);
+        let shared = Disjoint::new(&mut counts);
+        pool.run(parts, |i| {
+            // SAFETY: as above.
+            let places = unsafe { &mut shared.slice(i, 1)[0] };
+            for &key in &keys[part(i)] {
+                let place = &mut places[digit(key)];
+                // SAFETY: each key has a place of its own.
+                let to = unsafe { room.slice(*place as usize, 1) };
+                to[0].write(key);
+                *place += 1;
+            }
+        });
         // SAFETY: there are as many places as keys, and each key has one of its own.
-        unsafe { sorted.set_len(keys.len()) };
+        unsafe { sorted.set_len(len) };
         std::mem::swap(keys, &mut sorted);
     }
 }

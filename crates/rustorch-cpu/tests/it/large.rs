@@ -10,7 +10,7 @@ fn order<T: PartialOrd>(a: &T, b: &T) -> Ordering {
     a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
 }
 
-/// Enough for radix sort; the order is that of the standard library's stable sort, and elements keep their bits.
+/// Enough for radix sort, the last by bytes and by several threads; the order is that of the standard library's stable sort, and elements keep their bits.
 #[test]
 fn long_sorts() {
     fn check<T: Element + PartialOrd>(x: &[T], bits: fn(T) -> u64) {
@@ -30,7 +30,7 @@ fn long_sorts() {
             }
         }
     }
-    for n in [2047, 2048, 5000] {
+    for n in [2047, 2048, 5000, 1 << 17] {
         // Each of several hundred numbers is there several times.
         let mut x: Vec<f32> = noise(3, n).iter().map(|x| (x * 300.0).round() / 16.0).collect();
         for (i, special) in
