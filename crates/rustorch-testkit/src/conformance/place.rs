@@ -75,8 +75,9 @@ pub(super) fn run(
         .collect::<Result<_, Fault>>()?;
     let overwritten = |i: usize, arg: &Argument| {
         let here = |place: &Place| matches!(place.memory, Memory::Argument(of) if of == i);
+        let same = |out: &OutputMeta, place: &Place| out.dtype == arg.dtype && place.layout == arg.layout;
         // Without elements a result beside the argument's may have its layout.
-        arg.layout.numel() > 0 && places.iter().any(|place| here(place) && place.layout == arg.layout)
+        arg.layout.numel() > 0 && outs.iter().zip(places).any(|(out, place)| here(place) && same(out, place))
     };
     let home = |i: usize| match &places[i].memory {
         Memory::Argument(arg) => buffer(*arg),

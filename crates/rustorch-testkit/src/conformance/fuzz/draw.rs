@@ -77,7 +77,11 @@ pub(super) enum Special {
     None,
     /// Zeros of both signs.
     Zeros,
-    /// Infinities, NaN and subnormal numbers, too.
+    /// Zeros and subnormal numbers.
+    Subnormal,
+    /// Zeros, infinities and NaN.
+    NotFinite,
+    /// All of these.
     Infinite,
     /// And the ends of the range.
     All,
@@ -302,12 +306,15 @@ impl Draw {
 fn extreme(dtype: DType, special: Special, rng: &mut Rng) -> Vec<u8> {
     let float = |rng: &mut Rng, [tiny, least, most]: [f64; 3]| {
         let sign = rng.pick(&[1.0, -1.0]);
-        let n = match special {
-            Special::Zeros => 1,
-            Special::Infinite => 5,
-            _ => 8,
+        let range = match special {
+            Special::None | Special::Zeros => 2..3,
+            Special::Subnormal => 0..3,
+            Special::NotFinite => 2..5,
+            Special::Infinite => 0..5,
+            Special::All => 0..8,
         };
-        sign * [0.0, f64::INFINITY, f64::NAN, tiny, tiny * 5.0, least, most, 1.0][rng.below(n)]
+        let numbers = [tiny, tiny * 5.0, 0.0, f64::INFINITY, f64::NAN, least, most, 1.0];
+        sign * numbers[range.start + rng.below(range.len())]
     };
     let ends = match dtype {
         DType::F16 => [2f64.powi(-24), 2f64.powi(-14), 65504.0],
@@ -329,7 +336,7 @@ fn extreme(dtype: DType, special: Special, rng: &mut Rng) -> Vec<u8> {
             let size = dtype.block_bytes();
             let (low, high) = ([0u8; 8], [0xff_u8; 8]);
             let mut bytes = [low, high][rng.below(2)][..size].to_vec();
-            if special == Special::All || special == Special::Infinite {
+            if special != Special::Zeros {
                 // The least or the largest of signed numbers.
                 if rng.chance(50) {
                     bytes[size - 1] ^= 0x80;
