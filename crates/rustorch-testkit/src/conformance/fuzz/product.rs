@@ -55,8 +55,9 @@ pub(super) fn matmul(draw: &mut Draw) -> Option<Case> {
     let weight = if half { draw.kind.pick(&[DType::F16, DType::BF16]) } else { dtype };
     let [m, n, k] = sizes(draw);
     let ndim = draw.kind.pick(&[0, 0, 0, 1, 2, 3]);
-    // Without terms there are results all the same.
-    let lead = draw.dims(ndim, 1 + 200_000 / (1 + m * n * k.max(1)).min(200_000));
+    // Where one length is zero, operands or results of the other two have their size all the same.
+    let each = m.max(1) * n.max(1) * k.max(1);
+    let lead = draw.dims(ndim, 1 + 200_000 / (1 + each).min(200_000));
     let (left, right) = (draw.narrower(&lead), draw.narrower(&lead));
     let numbers = terms(draw, weight, k);
     let a = draw.argument(dtype, &[&left[..], &[m, k]].concat(), numbers);
