@@ -60,15 +60,14 @@ fn has_squares<T: Number>(geometry: &Geometry) -> bool {
         && c.three_taps().is_some()
 }
 
-/// Whether this is the faster way for a geometry of `T`. The number of images does not count, since results do not depend on it.
+/// Whether this is the faster way for a geometry of `T`. The more images there are, the less it matters that the kernel is transformed.
 pub(super) fn suits<T: Number>(geometry: &Geometry) -> bool {
-    let [a, b, c] = &geometry.axes;
-    let (rows, channels, tiles) = (geometry.rows, geometry.channels, a.results * tiles(b) * tiles(c));
+    let (rows, channels, tiles) = (geometry.rows, geometry.channels, all_tiles(geometry));
     let kernels = rows.saturating_mul(channels);
     let once = KERNEL[usize::from(!is_kept(geometry))];
     let cost =
         kernels.saturating_mul(POINTS * tiles + once).saturating_add(SQUARE * tiles * (rows + channels));
-    has_squares::<T>(geometry) && cost < kernels.saturating_mul(9 * geometry.positions())
+    has_squares::<T>(geometry) && cost < kernels.saturating_mul(9 * geometry.images * geometry.positions())
 }
 
 /// Whether a transformed kernel stays in the second-level cache.
