@@ -86,7 +86,7 @@ fn unit(dtype: DType) -> f64 {
 
 /// The most rows of activations that every device multiplies with quantized weights in the reference's order, and the most queries
 /// that it computes so over an `F16` cache.
-const FEW: usize = 8;
+pub(super) const FEW: usize = 8;
 
 /// The most keys of these.
 const SHORT: usize = 256;

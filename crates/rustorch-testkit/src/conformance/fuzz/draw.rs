@@ -79,11 +79,13 @@ pub(super) enum Special {
     Zeros,
     /// Zeros and subnormal numbers.
     Subnormal,
+    /// These and the ends of the range, but no infinities.
+    Finite,
     /// Zeros, infinities and NaN.
     NotFinite,
-    /// All of these.
+    /// Zeros, subnormal numbers, infinities and NaN.
     Infinite,
-    /// And the ends of the range.
+    /// All of these.
     All,
 }
 
@@ -307,13 +309,14 @@ fn extreme(dtype: DType, special: Special, rng: &mut Rng) -> Vec<u8> {
     let float = |rng: &mut Rng, [tiny, least, most]: [f64; 3]| {
         let sign = rng.pick(&[1.0, -1.0]);
         let range = match special {
-            Special::None | Special::Zeros => 2..3,
-            Special::Subnormal => 0..3,
-            Special::NotFinite => 2..5,
-            Special::Infinite => 0..5,
+            Special::None | Special::Zeros => 5..6,
+            Special::Subnormal => 3..6,
+            Special::Finite => 0..6,
+            Special::NotFinite => 5..8,
+            Special::Infinite => 3..8,
             Special::All => 0..8,
         };
-        let numbers = [tiny, tiny * 5.0, 0.0, f64::INFINITY, f64::NAN, least, most, 1.0];
+        let numbers = [least, most, 1.0, tiny, tiny * 5.0, 0.0, f64::INFINITY, f64::NAN];
         sign * numbers[range.start + rng.below(range.len())]
     };
     let ends = match dtype {

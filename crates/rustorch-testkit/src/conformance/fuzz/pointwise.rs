@@ -153,7 +153,7 @@ pub(super) fn gate(draw: &mut Draw) -> Option<Case> {
     // Of a gate that nearly closes, one device has a small number and another zero, which infinity times makes NaN.
     let (gates, ups) = match draw.fine.chance(50) {
         true => (Numbers::within(-4.0, 4.0).with(Special::NotFinite), Special::NotFinite),
-        false => (Numbers::within(-20.0, 20.0).with(Special::Subnormal), Special::Subnormal),
+        false => (Numbers::within(-20.0, 20.0).with(Special::Finite), Special::Subnormal),
     };
     let args = pair(draw, dtype, gates, plain(dtype).with(ups));
     draw.case(Op::Glu(op), args)
