@@ -330,11 +330,18 @@ fn a_slow_compiler_takes_nothing_from_the_rates() {
         let calibration = Calibration::measure_within(device, Duration::from_secs(6)).unwrap();
         calibration.model.rates(OpKind::MatMul, OpType::LinearAlgebra, DType::F32).0
     };
-    // The time for all sizes of a probe is a twelfth of the limit.
-    let slow = unmeasured();
-    slow.script(Rule::at(Point::Run).op("matmul").times(1).act(Act::Delay(Duration::from_secs(1))));
-    let (cached, compiled) = (matmul(&unmeasured()), matmul(&slow));
-    assert!(compiled > 0.4 * cached, "{compiled} {cached}");
+    let slowly = || {
+        let device = unmeasured();
+        // The time for all sizes of a probe is a twelfth of the limit.
+        let compile = Act::Delay(Duration::from_secs(1));
+        device.script(Rule::at(Point::Run).op("matmul").times(1).act(compile));
+        device
+    };
+    // What other programs on the machine take from one attempt they do not take from each of a few.
+    let attempts = std::iter::repeat_with(|| (matmul(&unmeasured()), matmul(&slowly()))).take(5);
+    let mut seen = Vec::new();
+    let reached = attempts.inspect(|pair| seen.push(*pair)).any(|(cached, compiled)| compiled > 0.4 * cached);
+    assert!(reached, "rates of cached and compiled kernels: {seen:?}");
 }
 
 #[test]
