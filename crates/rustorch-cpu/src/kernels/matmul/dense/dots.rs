@@ -37,19 +37,23 @@ pub(super) unsafe fn run<A: Arithmetic>(
     w: Strided,
     gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
 ) -> bool {
-    let is_weight = A::X::DTYPE == DType::F32 && matches!(A::W::DTYPE, DType::F16 | DType::BF16);
-    if !is_weight || isa < Isa::Avx2 || w.k_stride != 1 || w.k == 0 || w.n == 0 {
+    // Constants as conditions: what follows is not compiled for other arithmetics.
+    if const { !matches!((A::X::DTYPE, A::W::DTYPE), (DType::F32, DType::F16 | DType::BF16)) } {
         return false;
     }
-    let pairs = A::W::DTYPE == DType::BF16 && A::ROUNDS_ROWS && is_x86_feature_detected!("avx512bf16");
-    let run_one = match isa {
-        Isa::Avx512 if pairs => run_one::<A, Pairs>,
-        Isa::Avx512 => run_one::<A, Lanes512>,
-        _ => run_one::<A, Lanes256>,
-    };
+    if isa < Isa::Avx2 || w.k_stride != 1 || w.k == 0 || w.n == 0 {
+        return false;
+    }
+    let mut run_by = if isa == Isa::Avx512 { run_one::<A, Lanes512> } else { run_one::<A, Lanes256> };
+    if const { A::ROUNDS_ROWS && matches!(A::W::DTYPE, DType::BF16) }
+        && isa == Isa::Avx512
+        && is_x86_feature_detected!("avx512bf16")
+    {
+        run_by = run_one::<A, Pairs>;
+    }
     for gemm in gemms.iter().filter(|gemm| gemm.x.count > 0) {
         // SAFETY: this function's contract, and what was asked above.
-        unsafe { run_one(pool, w, gemm) };
+        unsafe { run_by(pool, w, gemm) };
     }
     true
 }
@@ -74,7 +78,7 @@ trait Lanes {
     unsafe fn load<W: Element>(from: *const W) -> Self::Values;
     unsafe fn multiply_add(sums: Self::Sums, x: Self::Values, w: Self::Values) -> Self::Sums;
     /// [`multiply`] for the instruction set.
-    unsafe fn multiply<A: Arithmetic>(rows: &Rows<Self::Row>, columns: [*const A::W; COLUMNS], to: &mut Tile);
+    unsafe fn multiply<W: Element>(rows: &Rows<Self::Row>, columns: [*const W; COLUMNS], to: &mut Tile);
 }
 
 /// Sixteen sums, in one register or two.
@@ -172,7 +176,7 @@ unsafe fn run_one<A: Arithmetic, L: Lanes>(
                                 k,
                                 all: count == m,
                             };
-                            L::multiply::<A>(&rows, starts, &mut sums);
+                            L::multiply::<A::W>(&rows, starts, &mut sums);
                             for (row, sums) in (i..).zip(&sums[..count]) {
                                 let sums = std::slice::from_raw_parts(sums.as_ptr().cast::<A::E>(), n);
                                 out.store(row, j, sums, A::out);
@@ -215,20 +219,16 @@ unsafe fn convert<A: Arithmetic, L: Lanes>(
 /// # Safety
 /// The CPU has the instructions of the lanes; the columns have `k` values.
 #[inline(always)]
-unsafe fn multiply<A: Arithmetic, L: Lanes>(
-    rows: &Rows<L::Row>,
-    columns: [*const A::W; COLUMNS],
-    to: &mut Tile,
-) {
+unsafe fn multiply<W: Element, L: Lanes>(rows: &Rows<L::Row>, columns: [*const W; COLUMNS], to: &mut Tile) {
     // SAFETY: this function's contract.
     unsafe {
         match rows.count {
-            1 => multiply_rows::<A, L, 1>(rows, columns, to),
-            2 => multiply_rows::<A, L, 2>(rows, columns, to),
-            3 => multiply_rows::<A, L, 3>(rows, columns, to),
-            4 => multiply_rows::<A, L, 4>(rows, columns, to),
-            5 => multiply_rows::<A, L, 5>(rows, columns, to),
-            _ => multiply_rows::<A, L, HEIGHT>(rows, columns, to),
+            1 => multiply_rows::<W, L, 1>(rows, columns, to),
+            2 => multiply_rows::<W, L, 2>(rows, columns, to),
+            3 => multiply_rows::<W, L, 3>(rows, columns, to),
+            4 => multiply_rows::<W, L, 4>(rows, columns, to),
+            5 => multiply_rows::<W, L, 5>(rows, columns, to),
+            _ => multiply_rows::<W, L, HEIGHT>(rows, columns, to),
         }
     }
 }
@@ -238,9 +238,9 @@ unsafe fn multiply<A: Arithmetic, L: Lanes>(
 /// # Safety
 /// As there.
 #[inline(always)]
-unsafe fn multiply_rows<A: Arithmetic, L: Lanes, const R: usize>(
+unsafe fn multiply_rows<W: Element, L: Lanes, const R: usize>(
     rows: &Rows<L::Row>,
-    [a, b, c, d]: [*const A::W; COLUMNS],
+    [a, b, c, d]: [*const W; COLUMNS],
     to: &mut Tile,
 ) {
     // SAFETY: this function's contract.
@@ -249,10 +249,10 @@ unsafe fn multiply_rows<A: Arithmetic, L: Lanes, const R: usize>(
         if R == 1 {
             // One after the other, in the order of memory, from which they come: CPUs fetch that best.
             for (c, column) in [a, b, c, d].into_iter().enumerate() {
-                sums[0][c] = sum::<A, L, 1, 1>(rows, 0, [column])[0][0];
+                sums[0][c] = sum::<W, L, 1, 1>(rows, 0, [column])[0][0];
             }
         } else if L::TOGETHER == COLUMNS {
-            sums = sum::<A, L, R, COLUMNS>(rows, 0, [a, b, c, d]);
+            sums = sum::<W, L, R, COLUMNS>(rows, 0, [a, b, c, d]);
         } else {
             // Half of the rows and half of the columns at a time.
             for half in 0..2 {
@@ -260,9 +260,9 @@ unsafe fn multiply_rows<A: Arithmetic, L: Lanes, const R: usize>(
                 for first in (0..R).step_by(3) {
                     let mut part = [[L::Sums::zero(); 2]; 3];
                     match R - first {
-                        1 => part[..1].copy_from_slice(&sum::<A, L, 1, 2>(rows, first, columns)),
-                        2 => part[..2].copy_from_slice(&sum::<A, L, 2, 2>(rows, first, columns)),
-                        _ => part = sum::<A, L, 3, 2>(rows, first, columns),
+                        1 => part[..1].copy_from_slice(&sum::<W, L, 1, 2>(rows, first, columns)),
+                        2 => part[..2].copy_from_slice(&sum::<W, L, 2, 2>(rows, first, columns)),
+                        _ => part = sum::<W, L, 3, 2>(rows, first, columns),
                     }
                     for i in first..R.min(first + 3) {
                         sums[i][2 * half] = part[i - first][0];
@@ -282,10 +282,10 @@ unsafe fn multiply_rows<A: Arithmetic, L: Lanes, const R: usize>(
 /// # Safety
 /// As [`multiply`]; there are so many rows.
 #[inline(always)]
-unsafe fn sum<A: Arithmetic, L: Lanes, const R: usize, const C: usize>(
+unsafe fn sum<W: Element, L: Lanes, const R: usize, const C: usize>(
     rows: &Rows<L::Row>,
     first: usize,
-    columns: [*const A::W; C],
+    columns: [*const W; C],
 ) -> [[L::Sums; C]; R] {
     // SAFETY: this function's contract.
     unsafe {
@@ -300,7 +300,7 @@ unsafe fn sum<A: Arithmetic, L: Lanes, const R: usize, const C: usize>(
             if rows.all {
                 // In the order of memory, in which columns follow each other.
                 let ahead = columns[0].wrapping_add(C * p).cast::<i8>().wrapping_add(AHEAD);
-                prefetch_bytes(ahead, C * L::STEP * size_of::<A::W>());
+                prefetch_bytes(ahead, C * L::STEP * size_of::<W>());
             }
             for i in 0..R {
                 let x = L::load_row(x.add(i * rows.pitch + p));
@@ -314,7 +314,7 @@ unsafe fn sum<A: Arithmetic, L: Lanes, const R: usize, const C: usize>(
                 let mut rest = [0u16; MOST];
                 let from = columns[c].add(whole).cast::<u16>();
                 std::ptr::copy_nonoverlapping(from, rest.as_mut_ptr(), rows.k - whole);
-                let values = L::load(rest.as_ptr().cast::<A::W>());
+                let values = L::load(rest.as_ptr().cast::<W>());
                 for i in 0..R {
                     let x = L::load_row(x.add(i * rows.pitch + whole));
                     sums[i][c] = L::multiply_add(sums[i][c], x, values);
@@ -400,9 +400,9 @@ impl Lanes for Lanes256 {
     }
 
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn multiply<A: Arithmetic>(rows: &Rows<f32>, columns: [*const A::W; COLUMNS], to: &mut Tile) {
+    unsafe fn multiply<W: Element>(rows: &Rows<f32>, columns: [*const W; COLUMNS], to: &mut Tile) {
         // SAFETY: this function's contract.
-        unsafe { multiply::<A, Self>(rows, columns, to) }
+        unsafe { multiply::<W, Self>(rows, columns, to) }
     }
 }
 
@@ -443,9 +443,9 @@ impl Lanes for Lanes512 {
     }
 
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512dq,avx512vl")]
-    unsafe fn multiply<A: Arithmetic>(rows: &Rows<f32>, columns: [*const A::W; COLUMNS], to: &mut Tile) {
+    unsafe fn multiply<W: Element>(rows: &Rows<f32>, columns: [*const W; COLUMNS], to: &mut Tile) {
         // SAFETY: this function's contract.
-        unsafe { multiply::<A, Self>(rows, columns, to) }
+        unsafe { multiply::<W, Self>(rows, columns, to) }
     }
 }
 
@@ -484,8 +484,8 @@ impl Lanes for Pairs {
     }
 
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512dq,avx512vl,avx512bf16")]
-    unsafe fn multiply<A: Arithmetic>(rows: &Rows<u16>, columns: [*const A::W; COLUMNS], to: &mut Tile) {
+    unsafe fn multiply<W: Element>(rows: &Rows<u16>, columns: [*const W; COLUMNS], to: &mut Tile) {
         // SAFETY: this function's contract.
-        unsafe { multiply::<A, Self>(rows, columns, to) }
+        unsafe { multiply::<W, Self>(rows, columns, to) }
     }
 }
