@@ -72,22 +72,22 @@ pub(super) fn index_select(
     index: &View<'_>,
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    let index = places(pool, "index_select", index, x.layout().dims()[axis])?;
-    dispatch_dtype!(x.dtype(), all, T => select::<T>(pool, axis, x, &index, out), _ => Err(unreachable_memory()))
+    dispatch_dtype!(x.dtype(), all, T => select::<T>(pool, axis, x, index, out), _ => Err(unreachable_memory()))
 }
 
 fn select<T: Element>(
     pool: &ThreadPool,
     axis: usize,
     x: &View<'_>,
-    index: &[usize],
+    index: &View<'_>,
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    let ndim = x.layout().ndim();
+    let (ndim, len) = (x.layout().ndim(), x.layout().dims()[axis]);
+    let index = places(pool, "index_select", index, len)?;
     if axis == ndim - 1 {
         // All in reverse: a flip, which becomes vector code.
         let is_flip = index.iter().rev().enumerate().all(|(i, &at)| i == at);
-        if is_flip && index.len() == x.layout().dims()[axis] {
+        if is_flip && index.len() == len {
             return strided::for_rows(pool, x, out, axis, index.len(), &|_, x: &[T], out: &mut [T]| {
                 // CPUs expect no row behind a short one that is read backwards.
                 if size_of_val(x) <= SHORT {
@@ -97,13 +97,13 @@ fn select<T: Element>(
             });
         }
         return strided::for_row_parts(pool, x, out, axis, &|_, x: &[T], from, out: &mut [T]| {
-            for (&i, out) in index[from..].iter().zip(out) {
-                *out = x[i];
-            }
+            assert!(x.len() >= len, "a line has as many elements as the axis is long");
+            // SAFETY: all indices are below `len`, and nobody writes them meanwhile.
+            unsafe { pick(x, index[from..].iter(), out) };
         });
     }
     // Lines along the last axis, numbered [outer, axis, inner].
-    let (len, n) = (x.layout().dims()[axis], index.len());
+    let n = index.len();
     let inner: usize = x.layout().dims()[axis + 1..ndim - 1].iter().product();
     let (source, target) = (Rows::<T>::new(x, ndim - 1)?, RowsMut::<T>::new(out, ndim - 1)?);
     if target.count() == 0 {
@@ -151,22 +151,8 @@ pub(super) fn gather(
     index: &View<'_>,
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    match index.dtype() {
-        DType::I32 => gather_by::<i32>(pool, axis, x, index, out),
-        _ => gather_by::<i64>(pool, axis, x, index, out),
-    }
-}
-
-/// [`gather`] by indices of a type, which are read where they are if they are contiguous.
-fn gather_by<I: Element + Into<i64>>(
-    pool: &ThreadPool,
-    axis: usize,
-    x: &View<'_>,
-    index: &View<'_>,
-    out: &mut ViewMut<'_>,
-) -> Result<(), Fault> {
     let len = x.layout().dims().get(axis).copied().unwrap_or(1);
-    let chosen = checked_indices::<I>(pool, "gather", index, len)?;
+    let chosen = places(pool, "gather", index, len)?;
     dispatch_dtype!(x.dtype(), all, T => {
         let covered = covered(x.layout(), index.layout().dims(), axis)?;
         let (starts, step) = lines(index.layout().shape(), axis)?;
@@ -174,7 +160,7 @@ fn gather_by<I: Element + Into<i64>>(
         if chosen.is_empty() {
             return Ok(());
         }
-        if step != 1 && gather_blocks::<T, I>(pool, axis, &part, (&chosen, &starts, step), out)? {
+        if step != 1 && gather_blocks::<T>(pool, axis, &part, (&chosen, &starts, step), out)? {
             return Ok(());
         }
         strided::for_row_parts(pool, &part, out, axis, &|i, x: &[T], from, out: &mut [T]| {
@@ -195,11 +181,11 @@ fn gather_by<I: Element + Into<i64>>(
 
 /// [`gather`] by blocks of adjacent lines, which are copied. Indices, each below the length of a line, come with where those of each line start,
 /// and the distance from one of a line to the next. `false`, and nothing is done, where there are no [such blocks](Blocks::of).
-fn gather_blocks<T: Element, I: Element + Into<i64>>(
+fn gather_blocks<T: Element>(
     pool: &ThreadPool,
     axis: usize,
     x: &View<'_>,
-    (chosen, starts, step): (&[I], &[usize], usize),
+    (chosen, starts, step): (&[usize], &[usize], usize),
     out: &mut ViewMut<'_>,
 ) -> Result<bool, Fault> {
     let (source, target) = (Rows::<T>::new(x, axis)?, RowsMut::<T>::new(out, axis)?);
@@ -219,7 +205,7 @@ fn gather_blocks<T: Element, I: Element + Into<i64>>(
                 // SAFETY: each line of the output belongs to one range, and is written whole.
                 let out = unsafe { target.across(i, lines, k) };
                 for (j, (out, &at)) in out.iter_mut().zip(chosen).enumerate() {
-                    *out = block[at.into() as usize * pitch + j];
+                    *out = block[at * pitch + j];
                 }
             }
         }
@@ -243,14 +229,10 @@ impl<I: Element + Into<i64>> Task for Largest<'_, I> {
 ///
 /// # Safety
 /// Every index is that of an element.
-unsafe fn pick<'a, T: Element, I: Element + Into<i64>>(
-    x: &[T],
-    chosen: impl Iterator<Item = &'a I>,
-    out: &mut [T],
-) {
+unsafe fn pick<'a, T: Element>(x: &[T], chosen: impl Iterator<Item = &'a usize>, out: &mut [T]) {
     for (&at, out) in chosen.zip(out) {
         // SAFETY: this function's contract.
-        *out = unsafe { *x.get_unchecked(at.into() as usize) };
+        *out = unsafe { *x.get_unchecked(at) };
     }
 }
 
@@ -275,7 +257,7 @@ pub(super) fn checked_indices<'a, I: Element + Into<i64>>(
 }
 
 /// Indices of an `I32` or `I64` view as [`checked_indices`] gives them, as places: where they are if their bits are the same.
-fn places<'a>(
+pub(super) fn places<'a>(
     pool: &ThreadPool,
     op: &'static str,
     index: &View<'a>,

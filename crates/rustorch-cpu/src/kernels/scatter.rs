@@ -3,13 +3,13 @@
 mod counts;
 
 use super::copy::copy;
-use super::index::{checked_indices, covered, lines};
+use super::index::{covered, lines, places};
 use super::strided::{self, Blocks, Rows, RowsMut, for_slices, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::Real;
 use rustorch_core::{
-    C64, C128, DType, Element, Fault, Layout, ScatterMode, ScatterReduce, ScatterReduction, View, ViewMut,
-    bf16, dispatch_dtype, f16,
+    C64, C128, Element, Fault, Layout, ScatterMode, ScatterReduce, ScatterReduction, View, ViewMut, bf16,
+    dispatch_dtype, f16,
 };
 use std::borrow::Cow;
 use std::iter::{StepBy, Zip};
@@ -29,36 +29,22 @@ pub(super) fn run(
     pool: &ThreadPool,
     axis: usize,
     mode: ScatterMode,
-    args: [&View<'_>; 3],
-    out: &mut ViewMut<'_>,
-) -> Result<(), Fault> {
-    match args[1].dtype() {
-        DType::I32 => run_by::<i32>(pool, axis, mode, args, out),
-        _ => run_by::<i64>(pool, axis, mode, args, out),
-    }
-}
-
-fn run_by<I: Element + Into<i64>>(
-    pool: &ThreadPool,
-    axis: usize,
-    mode: ScatterMode,
     [x, index, src]: [&View<'_>; 3],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    if mode == ScatterMode::Add && counts::run::<I>(pool, [x, index, src], out)? {
+    if mode == ScatterMode::Add && counts::run(pool, [x, index, src], out)? {
         return Ok(());
     }
     let own = own_lines(index.layout(), axis)?;
     let own = strided::part(index, &own);
-    let Some(lines) = Lines::<I>::of(pool, mode.name(), axis, [x, index, src], &own, out)? else {
+    let Some(lines) = Lines::of(pool, mode.name(), axis, [x, index, src], &own, out)? else {
         return Ok(());
     };
     dispatch_dtype!(x.dtype(), all, T => {
         if lines.starts.len() == 1 && axis < lines.to.ndim() && lines.from.numel() > lines.n {
             // Every one of several lines has the same indices: whole slices go to their places.
-            let chosen: Vec<usize> = lines.chosen.iter().map(|&i| i.into() as usize).collect();
             let (from, mut to) = (strided::part(src, &lines.from), strided::part_mut(out, &lines.to));
-            let done = for_slices(pool, axis, &chosen, &from, &mut to, &|x: &[T], out: &mut [T]| match mode {
+            let done = for_slices(pool, axis, &lines.chosen, &from, &mut to, &|x: &[T], out: &mut [T]| match mode {
                 ScatterMode::Replace => out.copy_from_slice(x),
                 ScatterMode::Add => out.iter_mut().zip(x).for_each(|(out, &x)| *out = out.plus(x)),
             })?;
@@ -77,25 +63,13 @@ fn run_by<I: Element + Into<i64>>(
 pub(super) fn reduce(
     pool: &ThreadPool,
     op: &ScatterReduce,
-    args: [&View<'_>; 3],
-    out: &mut ViewMut<'_>,
-) -> Result<(), Fault> {
-    match args[1].dtype() {
-        DType::I32 => reduce_by::<i32>(pool, op, args, out),
-        _ => reduce_by::<i64>(pool, op, args, out),
-    }
-}
-
-fn reduce_by<I: Element + Into<i64>>(
-    pool: &ThreadPool,
-    op: &ScatterReduce,
     [x, index, src]: [&View<'_>; 3],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
     let args = [x, index, src];
     let own = own_lines(index.layout(), op.axis)?;
     let own = strided::part(index, &own);
-    let Some(lines) = Lines::<I>::of(pool, ScatterReduce::NAME, op.axis, args, &own, out)? else {
+    let Some(lines) = Lines::of(pool, ScatterReduce::NAME, op.axis, args, &own, out)? else {
         return Ok(());
     };
     let len = x.layout().dims().get(op.axis).copied().unwrap_or(1);
@@ -111,10 +85,7 @@ fn reduce_by<I: Element + Into<i64>>(
                 ScatterReduction::Max => Combined::larger(a, b),
                 ScatterReduction::Min => Combined::smaller(a, b),
             };
-            let changes = changes.map(|(&place, &value)| {
-                let place = place.into() as usize;
-                (place, (place, value.widened()))
-            });
+            let changes = changes.map(|(&place, &value)| (place, (place, value.widened())));
             // SAFETY: each line belongs to one range, and holds the elements of `x`.
             unsafe {
                 target.update(i, changes, |old, (place, value)| {
@@ -137,12 +108,12 @@ fn reduce_by<I: Element + Into<i64>>(
 }
 
 /// Where the sources of a line go in the target's line, and they themselves.
-type Changes<'a, I, T> = Zip<StepBy<Iter<'a, I>>, Iter<'a, T>>;
+type Changes<'a, T> = Zip<StepBy<Iter<'a, usize>>, Iter<'a, T>>;
 
 /// The lines along the axis of a source and of what it changes.
-struct Lines<'a, I: Copy> {
+struct Lines<'a> {
     /// Where each source goes, in its line: no index is outside of it.
-    chosen: Cow<'a, [I]>,
+    chosen: Cow<'a, [usize]>,
     /// Where the lines' indices start in `chosen`: one, where all are the same.
     starts: Vec<usize>,
     /// From one of a line's indices to the next.
@@ -153,7 +124,7 @@ struct Lines<'a, I: Copy> {
     to: Layout,
 }
 
-impl<'a, I: Element + Into<i64>> Lines<'a, I> {
+impl<'a> Lines<'a> {
     /// With `x` copied to `out`, unless they are one; none if there are no sources. `own` are the indices that may differ.
     fn of(
         pool: &ThreadPool,
@@ -162,9 +133,9 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
         [x, index, src]: [&View<'_>; 3],
         own: &View<'a>,
         out: &mut ViewMut<'_>,
-    ) -> Result<Option<Lines<'a, I>>, Fault> {
+    ) -> Result<Option<Lines<'a>>, Fault> {
         let len = x.layout().dims().get(axis).copied().unwrap_or(1);
-        let chosen = checked_indices::<I>(pool, name, own, len)?;
+        let chosen = places(pool, name, own, len)?;
         if !x.is_aliased() {
             copy(pool, x, out)?;
         }
@@ -204,8 +175,7 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
             let (chosen, values) = (&self.chosen[self.start(0)..], source.row(0, &mut gathered));
             let (len, parts) = (target.len(), pool.threads().min(MOST_PARTS));
             pool.run(parts, |i| {
-                let changes =
-                    chosen.iter().zip(values).map(|(&place, &value)| (place.into() as usize, value));
+                let changes = chosen.iter().zip(values).map(|(&place, &value)| (place, value));
                 // SAFETY: each part belongs to one thread, and the line holds the elements of `x`.
                 unsafe {
                     let part = len * i / parts..len * (i + 1) / parts;
@@ -221,13 +191,13 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
                 for i in range {
                     if let Some(value) = source.repeated(i) {
                         let chosen = &self.chosen[self.start(i)..][..self.n];
-                        let changes = chosen.iter().map(|&place| (place.into() as usize, value));
+                        let changes = chosen.iter().map(|&place| (place, value));
                         // SAFETY: as below.
                         unsafe { target.update(i, changes, f) };
                         continue;
                     }
                     let changes = self.chosen[self.start(i)..].iter().zip(source.row(i, &mut gathered));
-                    let changes = changes.map(|(&place, &value)| (place.into() as usize, value));
+                    let changes = changes.map(|(&place, &value)| (place, value));
                     // SAFETY: each line belongs to one range, and holds the elements of `x`.
                     unsafe { target.update(i, changes, f) };
                 }
@@ -247,7 +217,7 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
             out,
             || (),
             |target: &RowsMut<'_, T>, i, changes, ()| {
-                let changes = changes.map(|(&place, &value)| (place.into() as usize, value));
+                let changes = changes.map(|(&place, &value)| (place, value));
                 // SAFETY: each line belongs to one range, and holds the elements of `x`.
                 unsafe { target.update(i, changes, f) }
             },
@@ -278,7 +248,7 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
                     let places = &self.chosen[self.starts[i] + k * self.step..][..lines];
                     let changes = places.iter().zip(source.across(i, lines, k)).enumerate();
                     for (j, (&place, &value)) in changes {
-                        let old = &mut block[place.into() as usize * pitch + j];
+                        let old = &mut block[place * pitch + j];
                         *old = f(*old, value);
                     }
                 }
@@ -298,7 +268,7 @@ impl<'a, I: Element + Into<i64>> Lines<'a, I> {
         src: &View<'_>,
         out: &mut ViewMut<'_>,
         fresh: impl Fn() -> S + Sync,
-        change: impl Fn(&RowsMut<'_, T>, usize, Changes<'_, I, T>, &mut S) + Sync,
+        change: impl Fn(&RowsMut<'_, T>, usize, Changes<'_, T>, &mut S) + Sync,
     ) -> Result<(), Fault> {
         let source = Rows::<T>::new(&strided::part(src, &self.from), axis)?;
         let mut place = strided::part_mut(out, &self.to);

@@ -6,7 +6,7 @@ use super::super::index::{checked_indices, covered};
 use super::super::strided::{self, RowsMut, unreachable_memory};
 use super::{GRAIN, Plus};
 use crate::ThreadPool;
-use rustorch_core::{Element, Fault, ScatterMode, View, ViewMut, dispatch_dtype};
+use rustorch_core::{DType, Element, Fault, ScatterMode, View, ViewMut, dispatch_dtype};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -18,7 +18,14 @@ const LEAST: usize = 8;
 const LANES: usize = 4;
 
 /// `x` with `src` added at `index`. `false`, and nothing is done, where the dtype, the shapes or the numbers are not those of a histogram.
-pub(super) fn run<I: Element + Into<i64>>(
+pub(super) fn run(pool: &ThreadPool, args: [&View<'_>; 3], out: &mut ViewMut<'_>) -> Result<bool, Fault> {
+    match args[1].dtype() {
+        DType::I32 => run_by::<i32>(pool, args, out),
+        _ => run_by::<i64>(pool, args, out),
+    }
+}
+
+fn run_by<I: Element + Into<i64>>(
     pool: &ThreadPool,
     [x, index, src]: [&View<'_>; 3],
     out: &mut ViewMut<'_>,
