@@ -93,20 +93,59 @@ pub(super) fn map_into<T: Real, const N: usize>(
     prefetches: bool,
 ) {
     let next = x[0].as_ptr_range().end;
-    let chunks = x.map(|x| x.as_chunks::<WIDTH>());
+    let chunks = Chunks::of(x);
     let (outs, out_tail) = out.as_chunks_mut::<WIDTH>();
     for (i, out) in outs.iter_mut().enumerate() {
         if prefetches {
             prefetch_chunk(next, i);
         }
-        let chunk = chunks.map(|(whole, _)| &whole[i]);
+        let chunk = chunks.at(i);
         for (j, out) in out.iter_mut().enumerate() {
-            *out = f(chunk.map(|chunk| chunk[j]));
+            *out = f(elements(chunk, j));
         }
     }
     for (j, out) in out_tail.iter_mut().enumerate() {
-        *out = f(chunks.map(|(_, tail)| tail[j]));
+        *out = f(elements(chunks.tails, j));
     }
+}
+
+/// Slices in chunks of [`WIDTH`] elements, and what is left of each.
+// Apart from the loops, for which it is compiled once then, not for each of their closures.
+struct Chunks<'a, T, const N: usize> {
+    whole: [&'a [[T; WIDTH]]; N],
+    tails: [&'a [T]; N],
+}
+
+impl<'a, T: Copy, const N: usize> Chunks<'a, T, N> {
+    #[inline(always)]
+    fn of(x: [&'a [T]; N]) -> Chunks<'a, T, N> {
+        let chunks = x.map(|x| x.as_chunks::<WIDTH>());
+        Chunks { whole: chunks.map(|(whole, _)| whole), tails: chunks.map(|(_, tail)| tail) }
+    }
+
+    /// How many chunks each of the slices has.
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.whole.iter().map(|whole| whole.len()).min().unwrap_or(0)
+    }
+
+    /// How many elements each of the slices has behind its chunks.
+    #[inline(always)]
+    fn left(&self) -> usize {
+        self.tails.iter().map(|tail| tail.len()).min().unwrap_or(0)
+    }
+
+    /// A chunk of each slice.
+    #[inline(always)]
+    fn at(&self, i: usize) -> [&'a [T]; N] {
+        self.whole.map(|whole| whole[i].as_slice())
+    }
+}
+
+/// The elements at one place of several slices.
+#[inline(always)]
+pub(super) fn elements<T: Copy, const N: usize>(x: [&[T]; N], i: usize) -> [T; N] {
+    x.map(|x| x[i])
 }
 
 /// Prefetches a chunk of [`WIDTH`] elements, counted from an address on.
@@ -167,25 +206,30 @@ fn lanes_beside<T: Copy, const N: usize, const M: usize>(
             lanes[j] = state;
         }
     };
-    let chunks = x.map(|x| x.as_chunks::<WIDTH>());
-    let mut whole = start.map(|start| [start; WIDTH]);
-    for i in 0..chunks.iter().map(|(whole, _)| whole.len()).min().unwrap_or(0) {
+    let chunks = Chunks::of(x);
+    let mut whole = wide(start);
+    for i in 0..chunks.count() {
         beside(i);
-        let chunk = chunks.map(|(whole, _)| &whole[i]);
+        let chunk = chunks.at(i);
         // New ones, not written where the old ones are: lanes that are written only where they change would be kept in memory.
         let mut next = whole;
         for j in 0..WIDTH {
-            step(&mut next, j, chunk.map(|chunk| chunk[j]));
+            step(&mut next, j, elements(chunk, j));
         }
         whole = next;
     }
     // Lanes that are indexed by a number that is not known before would be kept in memory, not in registers: these are others.
     let mut lanes = whole;
-    let tails = chunks.map(|(_, tail)| tail);
-    for j in 0..tails.iter().map(|tail| tail.len()).min().unwrap_or(0) {
-        step(&mut lanes, j, tails.map(|tail| tail[j]));
+    for j in 0..chunks.left() {
+        step(&mut lanes, j, elements(chunks.tails, j));
     }
     lanes
+}
+
+/// Each number in all lanes.
+#[inline(always)]
+fn wide<T: Copy, const M: usize>(start: [T; M]) -> [[T; WIDTH]; M] {
+    start.map(|start| [start; WIDTH])
 }
 
 /// The sum of lanes, by a fixed tree.

@@ -1,5 +1,6 @@
 //! The gates of LSTM and GRU, and their gradients: all gates of some elements of a row go to buffers, where results take their places, in one pass over the operands.
 
+use super::lanes::elements;
 use super::strided::{self, Disjoint, Grid, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::{Real, Wide};
@@ -126,10 +127,16 @@ impl<T: Real, S: Step> Task for Block<'_, T, S> {
 /// `out = f(out, xs)`, elementwise.
 #[inline(always)]
 fn each<T: Real, const N: usize>(out: &mut [T], xs: [&[T]; N], f: impl Fn(T, [T; N]) -> T) {
-    let xs = xs.map(|x| &x[..out.len()]);
+    let xs = firsts(xs, out.len());
     for (i, out) in out.iter_mut().enumerate() {
-        *out = f(*out, xs.map(|x| x[i]));
+        *out = f(*out, elements(xs, i));
     }
+}
+
+/// The first elements of each slice.
+#[inline(always)]
+fn firsts<T, const N: usize>(xs: [&[T]; N], n: usize) -> [&[T]; N] {
+    xs.map(|x| &x[..n])
 }
 
 /// The derivative of a sigmoid by its value.

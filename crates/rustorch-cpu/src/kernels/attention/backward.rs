@@ -8,7 +8,7 @@ use super::{Mask, Sizes};
 use crate::ThreadPool;
 use crate::kernels::dropout;
 use crate::kernels::matmul::{Same, Scalar};
-use crate::kernels::strided::{self, Disjoint, Matrices, Matrix, unreachable_memory};
+use crate::kernels::strided::{self, Disjoint, Matrices, Matrix, unreachable_memory, with_slice_if_wanted};
 use crate::math::{Real, Wide};
 use rustorch_core::{AttentionBackward, DType, Fault, View, ViewMut, bf16, f16};
 use std::borrow::Cow;
@@ -141,9 +141,9 @@ fn typed<Q: Operand, K: Operand<Acc = Q::Acc>>(
     };
     let mut outs = outs.iter_mut();
     let [dq, dk, dv] = [op.q, op.k, op.v].map(|wanted| if wanted { outs.next() } else { None });
-    with_slice(pool, dq, |q: Option<&mut [Q]>| {
-        with_slice(pool, dk, |k: Option<&mut [K]>| {
-            with_slice(pool, dv, |v: Option<&mut [K]>| {
+    with_slice_if_wanted(pool, dq, |q: Option<&mut [Q]>| {
+        with_slice_if_wanted(pool, dk, |k: Option<&mut [K]>| {
+            with_slice_if_wanted(pool, dv, |v: Option<&mut [K]>| {
                 let results =
                     Results { q: q.map(Disjoint::new), k: k.map(Disjoint::new), v: v.map(Disjoint::new) };
                 inputs.run(pool, &results);
@@ -151,18 +151,6 @@ fn typed<Q: Operand, K: Operand<Acc = Q::Acc>>(
             })
         })
     })
-}
-
-/// [`strided::with_slice`] for an output that may not be wanted.
-pub(super) fn with_slice<T: rustorch_core::Element>(
-    pool: &ThreadPool,
-    out: Option<&mut ViewMut<'_>>,
-    fill: impl FnOnce(Option<&mut [T]>) -> Result<(), Fault>,
-) -> Result<(), Fault> {
-    match out {
-        Some(out) => strided::with_slice(pool, out, |out| fill(Some(out))),
-        None => fill(None),
-    }
 }
 
 impl<Q: Operand, K: Operand<Acc = Q::Acc>> Inputs<'_, Q, K> {

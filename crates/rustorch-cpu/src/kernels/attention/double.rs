@@ -1,6 +1,6 @@
 //! Attention in `f64`, one query at a time.
 
-use super::{Mask, MaskRow, Outputs, Sizes, backward};
+use super::{Mask, MaskRow, Outputs, Sizes};
 use crate::ThreadPool;
 use crate::kernels::dropout;
 use crate::kernels::strided::{self, Disjoint, Matrices};
@@ -75,5 +75,5 @@ pub(super) fn run(
         });
         Ok(())
     };
-    strided::with_slice(pool, out, |out| backward::with_slice(pool, lse, |lse| fill(out, lse)))
+    strided::with_slice(pool, out, |out| strided::with_slice_if_wanted(pool, lse, |lse| fill(out, lse)))
 }

@@ -285,7 +285,7 @@ fn tiled<F: tiles::Factors>(
     let args = tiles::AttentionArgs { factors, attention, sizes, q, k, v, mask };
     let last = out.layout().ndim() - 1;
     let results = RowsMut::<F::X>::new(out, last)?;
-    backward::with_slice(pool, lse, |lse: Option<&mut [f32]>| {
+    strided::with_slice_if_wanted(pool, lse, |lse: Option<&mut [f32]>| {
         let shared_lse = lse.map(strided::Disjoint::new);
         args.run(pool, &|row, result, lse| {
             let mut scattered = Vec::new();
@@ -403,5 +403,5 @@ fn single<Q: Load, K: Load>(
         }
         Ok(())
     };
-    backward::with_slice(pool, lse, fill)
+    strided::with_slice_if_wanted(pool, lse, fill)
 }

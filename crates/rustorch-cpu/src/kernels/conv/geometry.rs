@@ -180,7 +180,7 @@ impl Geometry {
         dy: &Layout,
         w: &Layout,
         dx: &Layout,
-        mut each: impl FnMut(&Geometry) -> Result<(), Fault>,
+        each: &mut dyn FnMut(&Geometry) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let spatial = params.spatial();
         // For each axis, the residues: where their positions begin, and the sum along the axis.

@@ -89,7 +89,7 @@ pub(super) fn backward_data(
         let (dy, w) = (T::lend(pool, dy)?, T::lend(pool, w)?);
         let bias = bias.map(|bias| list::<T>(pool, bias)).transpose()?;
         let results = results::<T>(out, bias.as_deref())?;
-        Geometry::backward(&op.params, &dy.layout, &w.layout, out.layout(), |geometry| {
+        Geometry::backward(&op.params, &dy.layout, &w.layout, out.layout(), &mut |geometry| {
             // SAFETY: operands and output have the shapes that `Op::infer` checked.
             unsafe { sum::<T>(pool, geometry, [Source::new(dy.base()), Source::new(w.base())], &results) }
         })

@@ -155,14 +155,9 @@ impl Reduction<'_> {
         out: &mut ViewMut<'_>,
         finish: &(dyn Fn(R::State) -> U + Sync),
     ) -> Result<(), Fault> {
-        let layout = self.x.layout();
-        let kept: Dims = (0..layout.ndim()).filter(|axis| !self.axes.contains(axis)).collect();
+        let kept = self.kept();
         let grid = Grid::<T>::new(self.x, &kept, self.axes)?;
-        // The last kept axis that is one.
-        let side = kept.iter().rposition(|&axis| layout.dims()[axis] != 1);
-        let columns = side.filter(|&i| {
-            layout.strides()[kept[i]] == 1 && layout.dims()[kept[i]] >= 8 && !(grid.is_packed() && self.n > 1)
-        });
+        let columns = self.columns(&kept).filter(|_| !(grid.is_packed() && self.n > 1));
         strided::with_slice(self.pool, out, |out: &mut [U]| {
             let outputs = out.len();
             let shared = Disjoint::new(out);
@@ -179,14 +174,32 @@ impl Reduction<'_> {
             }
             match columns {
                 Some(i) => {
-                    let outer: Dims = kept[..i].iter().chain(self.axes).copied().collect();
-                    let rows = Grid::<T>::new(self.x, &outer, &kept[i..=i])?;
+                    let rows = Grid::<T>::new(self.x, &self.outer(&kept[..i]), &kept[i..=i])?;
                     self.by_columns(&rows, rows.len(), outputs, reducer, &emit);
                 }
                 None => self.by_sequence(&grid, outputs, reducer, &emit),
             }
             Ok(())
         })
+    }
+
+    /// The axes that stay.
+    // This and the next two apart, for which they are compiled once then, not for each dtype and reducer.
+    fn kept(&self) -> Dims {
+        (0..self.x.layout().ndim()).filter(|axis| !self.axes.contains(axis)).collect()
+    }
+
+    /// Which of the axes that stay has its elements contiguous, and enough of them to be reduced together.
+    fn columns(&self, kept: &[usize]) -> Option<usize> {
+        let layout = self.x.layout();
+        // The last one that is an axis of more than one element.
+        let side = kept.iter().rposition(|&axis| layout.dims()[axis] != 1);
+        side.filter(|&i| layout.strides()[kept[i]] == 1 && layout.dims()[kept[i]] >= 8)
+    }
+
+    /// Some axes that stay, and those that are reduced.
+    fn outer(&self, kept: &[usize]) -> Dims {
+        kept.iter().chain(self.axes).copied().collect()
     }
 
     /// One output after another.

@@ -100,17 +100,62 @@ pub(crate) fn with_slice<T: Element>(
     out: &mut ViewMut<'_>,
     fill: impl FnOnce(&mut [T]) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let n = out.layout().numel();
+    let (mut packed, n) = (Vec::new(), out.layout().numel());
+    let base = writable(out, &mut packed)?;
+    // SAFETY: the view's own elements (see the module's documentation), or as many of the buffer, and `fill` writes every element before
+    // reading any.
+    fill(unsafe { std::slice::from_raw_parts_mut(base, n) })?;
+    // SAFETY: where there is a buffer, all `n` were written.
+    unsafe { scatter(pool, out, packed) }
+}
+
+/// [`with_slice`] for an output that may not be wanted.
+pub(crate) fn with_slice_if_wanted<T: Element>(
+    pool: &ThreadPool,
+    mut out: Option<&mut ViewMut<'_>>,
+    fill: impl FnOnce(Option<&mut [T]>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let mut packed = Vec::new();
+    let slice = match &mut out {
+        Some(out) => {
+            let (base, n) = (writable(out, &mut packed)?, out.layout().numel());
+            // SAFETY: as in `with_slice`.
+            Some(unsafe { std::slice::from_raw_parts_mut(base, n) })
+        }
+        None => None,
+    };
+    fill(slice)?;
+    match out {
+        // SAFETY: as in `with_slice`.
+        Some(out) => unsafe { scatter(pool, out, packed) },
+        None => Ok(()),
+    }
+}
+
+/// Where an output's elements may be written in row-major order: in its place where they lie so, else in memory that `packed` gets.
+fn writable<T: Element>(out: &mut ViewMut<'_>, packed: &mut Vec<T>) -> Result<*mut T, Fault> {
     let base = out.address::<T>().ok_or_else(unreachable_memory)?;
     if out.layout().is_contiguous() {
-        // SAFETY: the view's own elements; see the module's documentation.
-        return fill(unsafe { std::slice::from_raw_parts_mut(base, n) });
+        return Ok(base);
     }
-    let mut packed: Vec<T> = Vec::with_capacity(n);
-    // SAFETY: the capacity is `n`, and `fill` writes every element before reading any.
-    fill(unsafe { std::slice::from_raw_parts_mut(packed.as_mut_ptr(), n) })?;
-    // SAFETY: all `n` were written.
-    unsafe { packed.set_len(n) };
+    packed.reserve_exact(out.layout().numel());
+    Ok(packed.as_mut_ptr())
+}
+
+/// Brings what was written to the memory of [`writable`] to its place.
+///
+/// # Safety
+/// All elements were written.
+unsafe fn scatter<T: Element>(
+    pool: &ThreadPool,
+    out: &mut ViewMut<'_>,
+    mut packed: Vec<T>,
+) -> Result<(), Fault> {
+    if out.layout().is_contiguous() {
+        return Ok(());
+    }
+    // SAFETY: this function's contract, and the capacity is at least that.
+    unsafe { packed.set_len(out.layout().numel()) };
     fill_with(pool, out, 1 << 14, &|start, out: &mut [T]| {
         out.copy_from_slice(&packed[start..start + out.len()]);
     })

@@ -366,9 +366,19 @@ pub(crate) fn with_packed<E: Scalar>(len: usize, run: impl FnOnce(*mut E)) {
 }
 
 fn with_memory<E: Scalar>(memory: &'static Memory, len: usize, run: impl FnOnce(*mut E)) {
-    let mut lines = memory.take();
-    lines.reserve((len * size_of::<E>()).div_ceil(size_of::<Line>()));
+    let mut lines = take_memory(memory, len * size_of::<E>());
     run(lines.as_mut_ptr().cast());
+    keep_memory(memory, lines);
+}
+
+/// Memory for so many bytes.
+fn take_memory(memory: &'static Memory, bytes: usize) -> Vec<Line> {
+    let mut lines = memory.take();
+    lines.reserve(bytes.div_ceil(size_of::<Line>()));
+    lines
+}
+
+fn keep_memory(memory: &'static Memory, lines: Vec<Line>) {
     if lines.capacity() * size_of::<Line>() <= MOST_KEPT {
         memory.set(lines);
     }

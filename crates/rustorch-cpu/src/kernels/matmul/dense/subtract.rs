@@ -12,13 +12,17 @@ use std::ops::Neg;
 
 /// Numbers of a field, in which matrices have inverses.
 pub(crate) trait Field: Scalar + Pointwise + Neg<Output = Self> {
+    /// Whether conjugates differ from the numbers.
+    const IS_COMPLEX: bool;
     /// The complex conjugate.
     fn conj(self) -> Self;
 }
 
 macro_rules! fields {
-    ($($ty:ty: |$z:ident| $conj:expr;)*) => {$(
+    ($($ty:ty: $is_complex:literal, |$z:ident| $conj:expr;)*) => {$(
         impl Field for $ty {
+            const IS_COMPLEX: bool = $is_complex;
+
             #[inline(always)]
             fn conj(self) -> $ty {
                 let $z = self;
@@ -29,10 +33,10 @@ macro_rules! fields {
 }
 
 fields! {
-    f32: |x| x;
-    f64: |x| x;
-    C64: |z| num_complex::Complex::conj(&z);
-    C128: |z| num_complex::Complex::conj(&z);
+    f32: false, |x| x;
+    f64: false, |x| x;
+    C64: true, |z| num_complex::Complex::conj(&z);
+    C128: true, |z| num_complex::Complex::conj(&z);
 }
 
 /// The left factor counts negated, conjugated or not, and sums begin with what stands in the result.
@@ -95,9 +99,11 @@ pub(crate) unsafe fn subtract_matmul<T: Field>(
     }
     // SAFETY: this function's contract.
     unsafe {
-        match a.conj {
-            true => run::<Minus<T, true>>(pool, [m, n, k], a, b, c),
-            false => run::<Minus<T, false>>(pool, [m, n, k], a, b, c),
+        // Behind a constant that is false nothing is compiled.
+        if const { T::IS_COMPLEX } && a.conj {
+            run::<Minus<T, true>>(pool, [m, n, k], a, b, c)
+        } else {
+            run::<Minus<T, false>>(pool, [m, n, k], a, b, c)
         }
     }
 }
