@@ -8,7 +8,8 @@ Each peer runs as it is by default and with its other choice of repacking (`--re
 several builds of llama.cpp (`--llama-bench` again). What was fastest in no test of the first round is left out of the others. Machines drift: each round runs all programs, one right after the other, and the ratio is
 taken round by round. Spread is how far the ratios of the rounds lie apart; where it is more than 15 %, the model is run again, once, and the calmer run
 counts. Of generation, the share of the rate at which as many threads read memory is printed, too (`limits.c`, which needs a C compiler): a token
-reads the file once. Speed does not depend on the values of the weights, so random ones serve.
+reads the file once (not so with a mixture of experts, of which it reads those that are chosen). Speed does not depend on the values of the weights, so random
+ones serve (`random_gguf.py`).
 
 `--isa avx2` has our program do without AVX-512; the llama-bench beside it is one built without (`-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON
 -DGGML_F16C=ON -DGGML_BMI2=ON`). `--isa avxvnni` adds AVX-VNNI, where the CPU has it; beside it, the same with `-DGGML_AVX_VNNI=ON`; `--isa avx512`
