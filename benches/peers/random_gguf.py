@@ -43,7 +43,7 @@ SHAPES = {
 }
 
 
-def matrices(shape):
+def tensors_of(shape):
     """The names and dimensions of all tensors, rows first."""
     queries, keys = shape.heads * shape.head, shape.kv_heads * shape.head
     yield "token_embd.weight", (shape.vocabulary, shape.width)
@@ -61,13 +61,13 @@ def matrices(shape):
         if shape.architecture.startswith("qwen3"):
             tensors |= {"attn_q_norm.weight": (shape.head,), "attn_k_norm.weight": (shape.head,)}
         if shape.experts is None:
-            suffix, count = "", ()
+            suffix, stack = "", ()
         else:
-            suffix, count = "_exps", shape.experts[:1]
-            tensors["ffn_gate_inp.weight"] = (*count, shape.width)
+            suffix, stack = "_exps", shape.experts[:1]
+            tensors["ffn_gate_inp.weight"] = (*stack, shape.width)
         for part in ("gate", "up"):
-            tensors[f"ffn_{part}{suffix}.weight"] = (*count, shape.hidden, shape.width)
-        tensors[f"ffn_down{suffix}.weight"] = (*count, shape.width, shape.hidden)
+            tensors[f"ffn_{part}{suffix}.weight"] = (*stack, shape.hidden, shape.width)
+        tensors[f"ffn_down{suffix}.weight"] = (*stack, shape.width, shape.hidden)
         for name, dimensions in tensors.items():
             yield f"blk.{layer}.{name}", dimensions
     yield "output_norm.weight", (shape.width,)
@@ -110,7 +110,7 @@ def main():
     writer = gguf.GGUFWriter(args.output, shape.architecture)
     writer.add_name(f"{args.shape}, random weights")
     write_metadata(writer, shape)
-    tensors = list(matrices(shape))
+    tensors = list(tensors_of(shape))
     for name, dimensions in tensors:
         kind = np.dtype(dtype(name, dimensions))
         writer.add_tensor_info(name, dimensions, kind, int(np.prod(dimensions)) * kind.itemsize)

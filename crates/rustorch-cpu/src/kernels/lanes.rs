@@ -110,7 +110,7 @@ pub(super) fn map_into<T: Real, const N: usize>(
 }
 
 /// Slices in chunks of [`WIDTH`] elements, and what is left of each.
-// Apart from the loops, for which it is compiled once then, not for each of their closures.
+// Not part of the loops: those are compiled for each closure, this once.
 struct Chunks<'a, T, const N: usize> {
     whole: [&'a [[T; WIDTH]]; N],
     tails: [&'a [T]; N],

@@ -184,7 +184,7 @@ impl Reduction<'_> {
     }
 
     /// The axes that stay.
-    // This and the next two apart, for which they are compiled once then, not for each dtype and reducer.
+    // This and the next two are not part of `solve`, which is compiled for each dtype and reducer.
     fn kept(&self) -> Dims {
         (0..self.x.layout().ndim()).filter(|axis| !self.axes.contains(axis)).collect()
     }

@@ -105,7 +105,7 @@ pub(crate) fn with_slice<T: Element>(
     // SAFETY: the view's own elements (see the module's documentation), or as many of the buffer, and `fill` writes every element before
     // reading any.
     fill(unsafe { std::slice::from_raw_parts_mut(base, n) })?;
-    // SAFETY: where there is a buffer, all `n` were written.
+    // SAFETY: `writable` had it, and where it is a buffer, all `n` were written.
     unsafe { scatter(pool, out, packed) }
 }
 
@@ -145,7 +145,7 @@ fn writable<T: Element>(out: &mut ViewMut<'_>, packed: &mut Vec<T>) -> Result<*m
 /// Brings what was written to the memory of [`writable`] to its place.
 ///
 /// # Safety
-/// All elements were written.
+/// `packed` is what [`writable`] had for this output, and all elements were written.
 unsafe fn scatter<T: Element>(
     pool: &ThreadPool,
     out: &mut ViewMut<'_>,
