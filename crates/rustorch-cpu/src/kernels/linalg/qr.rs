@@ -70,10 +70,14 @@ pub(super) fn factor<T: Number>(
             let block = blocks(first);
             reflect_block(pool, a.block(first, first), &block, panel, scratch);
             let rest = first + block.width;
-            apply(pool, &block, true, a.block(first, rest), n - rest, scratch);
+            apply(pool, &block, Factor::Adjoint, a.block(first, rest), n - rest, scratch);
         }
         for first in (0..reflections).step_by(BLOCK).rev() {
-            apply(pool, &blocks(first), false, q.block(first, first), k - first, scratch);
+            let block = blocks(first);
+            // What blocks behind it have not changed is still the identity's.
+            let rest = first + block.width;
+            let ones = if rest == reflections { k.min(m) } else { rest } - first;
+            apply(pool, &block, Factor::Plain { ones }, q.block(first, first), k - first, scratch);
         }
     }
 }
@@ -97,7 +101,14 @@ unsafe fn reflect_block<T: Number>(
         // SAFETY: this function's contract; all blocks are parts of what it names, and disjoint.
         unsafe {
             reflect_panel(a.block(first, first), &part, panel);
-            apply(pool, &part, true, a.block(first, first + width), block.width - first - width, scratch);
+            apply(
+                pool,
+                &part,
+                Factor::Adjoint,
+                a.block(first, first + width),
+                block.width - first - width,
+                scratch,
+            );
             // T of both is [T₀, −T₀·V₀ᴴ·V₁·T₁; 0, T₁]. V₁ is zero in the first rows.
             let [one, two] = scratch.0.map(|at| Place { at, row: width });
             one.clear(first, width);
@@ -114,29 +125,52 @@ unsafe fn reflect_block<T: Number>(
     }
 }
 
+/// What a product of reflections is multiplied with.
+#[derive(Clone, Copy)]
+enum Factor {
+    /// By its adjoint, anything.
+    Adjoint,
+    /// By itself, a matrix whose first columns are those of the identity.
+    Plain {
+        /// So many.
+        ones: usize,
+    },
+}
+
 /// `c −= V·T'·Vᴴ·c` for `columns` columns, where `T'` is `T`, or its adjoint: the product of the reflections, or of its
 /// adjoint, with `c`.
 ///
 /// # Safety
-/// `c` has the block's rows and these columns; it and the scratch are the caller's alone.
+/// `c` has the block's rows and these columns, and as many rows and columns as it has ones; it and the scratch are the caller's alone.
 unsafe fn apply<T: Number>(
     pool: &ThreadPool,
     block: &Reflections<T>,
-    adjoined: bool,
+    factor: Factor,
     c: Place<T>,
     columns: usize,
     scratch: Scratch<T>,
 ) {
     let [one, two] = scratch.0.map(|at| Place { at, row: columns });
     let &Reflections { v, t, rows, width } = block;
-    let t = if adjoined { adjoint(t) } else { plain(t) };
+    let (t, ones) = match factor {
+        Factor::Adjoint => (adjoint(t), 0),
+        Factor::Plain { ones } => (plain(t), ones),
+    };
     // SAFETY: this function's contract; the scratch has room for `width` rows of these columns.
     unsafe {
         one.clear(width, columns);
         two.clear(width, columns);
         subtract_matmul(pool, [width, columns, rows], adjoint(v), c.read(), one.write());
         subtract_matmul(pool, [width, columns, width], t, one.read(), two.write());
+        // The products are subtracted one by one. Those from ones are added up before: each would be rounded as a number of that size.
+        for i in 0..ones {
+            *c.block(i, i).at = T::ZERO;
+        }
         subtract_matmul(pool, [rows, columns, width], plain(v), two.read(), c.write());
+        for i in 0..ones {
+            let at = c.block(i, i).at;
+            *at = *at + T::ONE;
+        }
     }
 }
 
