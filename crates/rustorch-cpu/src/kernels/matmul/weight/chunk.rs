@@ -17,7 +17,8 @@ pub(crate) struct Chunk {
     /// pairs of activations.
     pub(crate) scaled: [[[[i16; 2]; 8]; 2]; CHUNK / 32],
     /// For tiles of AMX: codes without the offset ([`Kind::Blocks`], in the first place), or codes times the scales of their groups, the low
-    /// bytes and the signed high bytes ([`Kind::Integer`]; with [`Kind::Lanes`] lane by lane, 32 bytes of each).
+    /// bytes and the signed high bytes ([`Kind::Integer`]; with [`Kind::Lanes`] lane by lane, 32 bytes of each). For AVX2 without VNNI: codes of
+    /// all eight bits without the offset, and their absolute values.
     #[cfg(target_arch = "x86_64")]
     pub(crate) tiles: [[u8; CHUNK]; 2],
     /// Scales: one for each 32 values ([`Kind::Blocks`], [`Kind::LaneBlocks`]) or 16 ([`Kind::Groups`]).

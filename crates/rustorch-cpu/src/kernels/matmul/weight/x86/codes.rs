@@ -223,6 +223,58 @@ pub(super) unsafe fn plain_unpack_row<W: Weight>(w: *const u8, k: usize, out: *m
     }
 }
 
+/// As [`unpack_row`], with signed codes.
+///
+/// # Safety
+/// As [`unpack_row`].
+#[inline(always)]
+pub(super) unsafe fn unpack_signed_row<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) {
+    // SAFETY: this function's contract.
+    unsafe {
+        unpack_row::<W>(w, k, out, step);
+        split_signs(k, out, step);
+    }
+}
+
+/// As [`plain_unpack_row`], with signed codes.
+///
+/// # Safety
+/// As [`unpack_row`].
+#[inline(always)]
+pub(super) unsafe fn plain_unpack_signed_row<W: Weight>(
+    w: *const u8,
+    k: usize,
+    out: *mut Chunk,
+    step: usize,
+) {
+    // SAFETY: this function's contract.
+    unsafe {
+        plain_unpack_row::<W>(w, k, out, step);
+        split_signs(k, out, step);
+    }
+}
+
+/// Writes codes of all eight bits without their offset, and their absolute values, beside them.
+///
+/// # Safety
+/// The CPU has AVX2; `out` are the chunks of a row of `k` values, `step` apart.
+#[inline(always)]
+unsafe fn split_signs(k: usize, out: *mut Chunk, step: usize) {
+    for c in 0..k.div_ceil(CHUNK) {
+        // SAFETY: this function's contract; a chunk has three times 256 aligned bytes.
+        unsafe {
+            let chunk = &mut *out.add(c * step);
+            let [codes, sizes] = chunk.tiles.each_mut().map(|tile| tile.as_mut_ptr().cast::<__m256i>());
+            for i in 0..CHUNK / 32 {
+                let u = _mm256_load_si256(chunk.codes.as_ptr().cast::<__m256i>().add(i));
+                let code = _mm256_xor_si256(u, _mm256_set1_epi8(-128));
+                _mm256_store_si256(codes.add(i), code);
+                _mm256_store_si256(sizes.add(i), _mm256_abs_epi8(code));
+            }
+        }
+    }
+}
+
 /// 32 codes and the next 32 in the order of [`chunk::paired`](crate::kernels::matmul::weight::chunk::paired).
 ///
 /// # Safety

@@ -27,6 +27,11 @@ const fn wide<W: Weight>() -> bool {
     W::BITS == 8
 }
 
+/// Whether kernels for CPUs without VNNI want codes without their offset, and their absolute values.
+const fn signed<W: Weight>() -> bool {
+    wide::<W>() && !matches!(W::KIND, Kind::Lanes)
+}
+
 /// Whether kernels without tiles of AMX want values in the order of [`paired`](super::chunk::paired).
 const fn paired<W: Weight>() -> bool {
     matches!(W::KIND, Kind::Lanes) && small::<W>()
@@ -60,20 +65,23 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
         Isa::Avx2 => rows_avx2::<W>,
         _ => return Kernels::portable::<W>(),
     };
-    without_tiles::<W>(isa, rows, unpack_avx2::<W>)
+    match isa {
+        Isa::Avx2 if const { signed::<W>() } => without_tiles::<W>(isa, rows, unpack_avx2_signed::<W>),
+        _ => without_tiles::<W>(isa, rows, unpack_avx2::<W>),
+    }
 }
 
 /// The kernels of a type whose codes are unpacked by portable code, compiled for wide vectors.
 pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
-    match isa {
-        Isa::Avx512 | Isa::AvxVnni | Isa::Avx2 if const { portable_lanes::is::<W>() } => {
-            without_tiles::<W>(isa, rows_lanes::<W>, plain_unpack::<W>)
-        }
-        Isa::Avx512 | Isa::AvxVnni | Isa::Avx2 => {
-            without_tiles::<W>(isa, rows_grouped::<W>, plain_unpack::<W>)
-        }
-        _ => Kernels::portable::<W>(),
-    }
+    let unpack: super::UnpackFn = match isa {
+        Isa::Avx512 | Isa::AvxVnni => plain_unpack::<W>,
+        Isa::Avx2 if const { signed::<W>() } => plain_unpack_signed::<W>,
+        Isa::Avx2 => plain_unpack::<W>,
+        _ => return Kernels::portable::<W>(),
+    };
+    let rows: super::RowsFn =
+        if const { portable_lanes::is::<W>() } { rows_lanes::<W> } else { rows_grouped::<W> };
+    without_tiles::<W>(isa, rows, unpack)
 }
 
 /// The kernels of an instruction set with vectors, by these of a type.
@@ -119,6 +127,7 @@ wrappers! {
     "avxvnni,avx2,fma,f16c,bmi2": rows_avxvnni<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = row::rows::<W, dot::AvxVnni>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": rows_avx512<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = row512::rows::<W>;
     "avx2,fma,f16c,bmi2": unpack_avx2<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = codes::unpack_row::<W>;
+    "avx2,fma,f16c,bmi2": unpack_avx2_signed<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = codes::unpack_signed_row::<W>;
     "avx2,fma,f16c,bmi2": panels_avx2<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256::panels::<W, dot::Avx2>;
     "avxvnni,avx2,fma,f16c,bmi2": panels_avxvnni<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256::panels::<W, dot::AvxVnni>;
     "avx2,fma,f16c,bmi2": panels_avx2_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256_lanes::panels::<W, dot::Avx2>;
@@ -134,4 +143,5 @@ wrappers! {
     "avx2,fma,f16c,bmi2": rows_lanes<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = lanes::plain_rows::<W>;
     "avx2,fma,f16c,bmi2": rows_grouped<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = grouped::rows::<W>;
     "avx2,fma,f16c,bmi2": plain_unpack<W: Weight>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = codes::plain_unpack_row::<W>;
+    "avx2,fma,f16c,bmi2": plain_unpack_signed<W: Weight>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = codes::plain_unpack_signed_row::<W>;
 }

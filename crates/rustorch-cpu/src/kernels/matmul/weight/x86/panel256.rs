@@ -9,6 +9,7 @@ use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk};
 use crate::kernels::matmul::weight::types::{Kind, Weight};
 use crate::kernels::matmul::weight::x86::wide;
 use crate::kernels::matmul::weight::{Acc, ROWS, accs};
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// Registers for the rows of a panel.
@@ -16,6 +17,33 @@ pub(super) const HALVES: usize = 2;
 
 /// A register for each row of `W` and each half of a panel.
 pub(super) type Tile<T> = [[T; HALVES]; ROWS];
+
+/// Has the sums of all rows in registers between two steps of a loop. Without it the compiler, which unrolls the loop, takes all steps of one row
+/// after the other, and keeps the activations of all steps in memory meanwhile, where there is no room for them in registers.
+///
+/// # Safety
+/// The CPU has AVX.
+#[inline]
+#[target_feature(enable = "avx")]
+unsafe fn step(t: &mut Tile<__m256i>) {
+    let [[mut a, mut b], [mut c, mut d], [mut e, mut f], [mut g, mut h]] = *t;
+    // SAFETY: no instruction.
+    unsafe {
+        asm!(
+            "/* {} {} {} {} {} {} {} {} */",
+            inout(ymm_reg) a,
+            inout(ymm_reg) b,
+            inout(ymm_reg) c,
+            inout(ymm_reg) d,
+            inout(ymm_reg) e,
+            inout(ymm_reg) f,
+            inout(ymm_reg) g,
+            inout(ymm_reg) h,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    *t = [[a, b], [c, d], [e, f], [g, h]];
+}
 
 /// Four chunks times panels; continues the sums in `acc`.
 ///
@@ -341,13 +369,13 @@ unsafe fn add_wide<const QUADS: usize>(
         for i in g * QUADS..(g + 1) * QUADS {
             let q = [ints(&x.qs[i], 0), ints(&x.qs[i], 1)];
             for r in 0..ROWS {
-                let code = _mm256_xor_si256(codes(w, r, i), _mm256_set1_epi8(-128));
-                let size = _mm256_abs_epi8(code);
+                let (code, size) = signed(w, r, i);
                 for h in 0..HALVES {
                     let pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8(q[h], code));
                     t[r][h] = _mm256_add_epi32(t[r][h], _mm256_madd_epi16(pairs, factors[r]));
                 }
             }
+            step(t);
         }
     }
 }
@@ -377,6 +405,7 @@ unsafe fn add_short<const QUADS: usize, const FIT: usize>(
                         pairs[r][h] = _mm256_add_epi16(pairs[r][h], _mm256_maddubs_epi16(code, q[h]));
                     }
                 }
+                step(&mut pairs);
             }
             for r in 0..ROWS {
                 for h in 0..HALVES {
@@ -395,7 +424,30 @@ unsafe fn add_short<const QUADS: usize, const FIT: usize>(
 #[inline(always)]
 pub(super) unsafe fn codes(w: *const Chunk, r: usize, i: usize) -> __m256i {
     // SAFETY: this function's contract; `i` is less than 64.
-    unsafe { _mm256_set1_epi32((*w.add(r)).codes.as_ptr().cast::<i32>().add(i).read()) }
+    unsafe { four(&(*w.add(r)).codes, i) }
+}
+
+/// The same without their offset, and their absolute values, of types that use all eight bits.
+///
+/// # Safety
+/// As [`panels`].
+#[inline(always)]
+pub(super) unsafe fn signed(w: *const Chunk, r: usize, i: usize) -> (__m256i, __m256i) {
+    // SAFETY: as above.
+    unsafe {
+        let [codes, sizes] = &(*w.add(r)).tiles;
+        (four(codes, i), four(sizes, i))
+    }
+}
+
+/// Bytes `4 * i..4 * i + 4`, for every row of activations.
+///
+/// # Safety
+/// The CPU has AVX2; `i` is less than 64, and `bytes` are aligned for numbers of 32 bits.
+#[inline(always)]
+unsafe fn four(bytes: &[u8; CHUNK], i: usize) -> __m256i {
+    // SAFETY: this function's contract.
+    unsafe { _mm256_set1_epi32(bytes.as_ptr().cast::<i32>().add(i).read()) }
 }
 
 /// Two numbers of 16 bits, for every row of activations.

@@ -1,14 +1,13 @@
 //! Unpacked chunks times panels, with eight sums for each result: the AVX2 form of `panel512_lanes`.
 
 use super::dot::{Avx2, AvxVnni, Dots};
-use super::panel256::{HALVES, Tile, add_groups, codes, floats, ints, twice};
+use super::panel256::{HALVES, Tile, add_groups, codes, floats, ints, signed, twice};
 use crate::kernels::matmul::weight::activation::{LANES, PanelChunk};
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, small};
 use crate::kernels::matmul::weight::types::{Kind, Weight};
 use crate::kernels::matmul::weight::x86::wide;
 use crate::kernels::matmul::weight::{Acc, LANE_ACCS, ROWS};
 use std::arch::x86_64::*;
-use std::mem::MaybeUninit;
 
 /// Four chunks times panels; continues the sums in `acc`: for each panel, those of eight lanes and the minima.
 ///
@@ -24,17 +23,13 @@ pub(super) unsafe fn panels<W: Weight, D: Dots>(
     // SAFETY: this function's contract.
     unsafe {
         if matches!(W::KIND, Kind::LaneBlocks) {
-            let mut codes = MaybeUninit::uninit();
-            if wide::<W>() && !D::VNNI {
-                Signed::fill(codes.as_mut_ptr(), w);
-            }
             let mut p = 0;
             while p < x.len() {
                 let acc = acc.add(p * LANE_ACCS);
                 if D::VNNI {
                     blocks_avxvnni::<W>(w, &*x[p], n32, acc);
                 } else {
-                    blocks_avx2::<W>(w, codes.as_ptr(), &*x[p], n32, acc);
+                    blocks_avx2::<W>(w, &*x[p], n32, acc);
                 }
                 p += 1;
             }
@@ -46,48 +41,6 @@ pub(super) unsafe fn panels<W: Weight, D: Dots>(
             }
         }
     }
-}
-
-/// Codes of four rows without their offset, and their absolute values, of types that use all eight bits.
-#[repr(align(32))]
-struct Signed {
-    code: [[i8; CHUNK]; ROWS],
-    size: [[u8; CHUNK]; ROWS],
-}
-
-impl Signed {
-    /// Writes the codes of four chunks. Not inlined: codes would be spread over registers, one by one, which have no room for them.
-    ///
-    /// # Safety
-    /// The CPU has AVX2; there are four chunks, and room for their codes.
-    #[inline(never)]
-    #[target_feature(enable = "avx2")]
-    unsafe fn fill(to: *mut Signed, w: *const Chunk) {
-        for r in 0..ROWS {
-            for i in 0..CHUNK / 32 {
-                // SAFETY: this function's contract; a chunk has 256 codes.
-                unsafe {
-                    let u = _mm256_load_si256((*w.add(r)).codes.as_ptr().add(32 * i).cast());
-                    let code = _mm256_xor_si256(u, _mm256_set1_epi8(-128));
-                    _mm256_store_si256((&raw mut (*to).code[r]).cast::<__m256i>().add(i), code);
-                    _mm256_store_si256(
-                        (&raw mut (*to).size[r]).cast::<__m256i>().add(i),
-                        _mm256_abs_epi8(code),
-                    );
-                }
-            }
-        }
-    }
-}
-
-/// Codes `4 * i..4 * i + 4`, for every row of activations.
-///
-/// # Safety
-/// The CPU has AVX2; there are as many codes.
-#[inline(always)]
-unsafe fn four(codes: *const i8, i: usize) -> __m256i {
-    // SAFETY: this function's contract.
-    unsafe { _mm256_set1_epi32(codes.cast::<i32>().add(i).read_unaligned()) }
 }
 
 /// The sums of one lane of a panel with row `r`.
@@ -103,18 +56,12 @@ unsafe fn sums(acc: *mut Acc, lane: usize, r: usize, half: usize) -> *mut f32 {
 /// Not inlined: what panels share would be kept for the next one, in as many registers as there are codes.
 ///
 /// # Safety
-/// As [`panels`]; `signed` are the chunks' codes if they use all eight bits, else anything.
+/// As [`panels`].
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn blocks_avx2<W: Weight>(
-    w: *const Chunk,
-    signed: *const Signed,
-    x: &PanelChunk,
-    n32: usize,
-    acc: *mut Acc,
-) {
+unsafe fn blocks_avx2<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, acc: *mut Acc) {
     // SAFETY: the contract is passed on.
-    unsafe { blocks::<W, Avx2>(w, signed, x, n32, acc) };
+    unsafe { blocks::<W, Avx2>(w, x, n32, acc) };
 }
 
 /// Not inlined, as [`blocks_avx2`].
@@ -124,20 +71,14 @@ unsafe fn blocks_avx2<W: Weight>(
 #[inline(never)]
 #[target_feature(enable = "avxvnni,avx2,fma")]
 unsafe fn blocks_avxvnni<W: Weight>(w: *const Chunk, x: &PanelChunk, n32: usize, acc: *mut Acc) {
-    // SAFETY: the contract is passed on; with VNNI, signed codes are not read.
-    unsafe { blocks::<W, AvxVnni>(w, std::ptr::null(), x, n32, acc) };
+    // SAFETY: the contract is passed on.
+    unsafe { blocks::<W, AvxVnni>(w, x, n32, acc) };
 }
 
 /// # Safety
-/// As [`blocks_avx2`]; with VNNI, `signed` may be anything.
+/// As [`panels`].
 #[inline(always)]
-unsafe fn blocks<W: Weight, D: Dots>(
-    w: *const Chunk,
-    signed: *const Signed,
-    x: &PanelChunk,
-    n32: usize,
-    acc: *mut Acc,
-) {
+unsafe fn blocks<W: Weight, D: Dots>(w: *const Chunk, x: &PanelChunk, n32: usize, acc: *mut Acc) {
     // SAFETY: this function's contract.
     unsafe {
         let mut d = [[[_mm256_setzero_ps(); HALVES]; ROWS]; CHUNK / 32];
@@ -191,14 +132,8 @@ unsafe fn blocks<W: Weight, D: Dots>(
                     }
                 }
                 for r in 0..ROWS {
-                    let (code, size) = if wide::<W>() {
-                        (
-                            four((&raw const (*signed).code[r]).cast(), i),
-                            four((&raw const (*signed).size[r]).cast(), i),
-                        )
-                    } else {
-                        (codes(w, r, i), _mm256_setzero_si256())
-                    };
+                    let (code, size) =
+                        if wide::<W>() { signed(w, r, i) } else { (codes(w, r, i), _mm256_setzero_si256()) };
                     for h in 0..HALVES {
                         let mut pairs = if wide::<W>() {
                             _mm256_maddubs_epi16(size, _mm256_sign_epi8(q[h], code))
