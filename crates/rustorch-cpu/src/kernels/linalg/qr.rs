@@ -125,16 +125,13 @@ unsafe fn reflect_block<T: Number>(
     }
 }
 
-/// What a product of reflections is multiplied with.
+/// What a matrix is multiplied by.
 #[derive(Clone, Copy)]
 enum Factor {
-    /// By its adjoint, anything.
+    /// The adjoint of the product of a block's reflections.
     Adjoint,
-    /// By itself, a matrix whose first columns are those of the identity.
-    Plain {
-        /// So many.
-        ones: usize,
-    },
+    /// The product of a block's reflections. The matrix begins with `ones` columns of the identity.
+    Plain { ones: usize },
 }
 
 /// `c −= V·T'·Vᴴ·c` for `columns` columns, where `T'` is `T`, or its adjoint: the product of the reflections, or of its

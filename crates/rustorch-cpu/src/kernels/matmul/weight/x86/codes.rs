@@ -223,7 +223,7 @@ pub(super) unsafe fn plain_unpack_row<W: Weight>(w: *const u8, k: usize, out: *m
     }
 }
 
-/// As [`unpack_row`], with signed codes.
+/// As [`unpack_row`], with signed codes in [`Chunk::tiles`], too.
 ///
 /// # Safety
 /// As [`unpack_row`].
@@ -236,7 +236,7 @@ pub(super) unsafe fn unpack_signed_row<W: Vectored>(w: *const u8, k: usize, out:
     }
 }
 
-/// As [`plain_unpack_row`], with signed codes.
+/// As [`plain_unpack_row`], with signed codes in [`Chunk::tiles`], too.
 ///
 /// # Safety
 /// As [`unpack_row`].
@@ -254,7 +254,7 @@ pub(super) unsafe fn plain_unpack_signed_row<W: Weight>(
     }
 }
 
-/// Writes codes of all eight bits without their offset, and their absolute values, beside them.
+/// Writes codes of all eight bits without their offset, and their absolute values, to [`Chunk::tiles`].
 ///
 /// # Safety
 /// The CPU has AVX2; `out` are the chunks of a row of `k` values, `step` apart.

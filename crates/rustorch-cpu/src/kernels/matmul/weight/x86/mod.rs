@@ -28,7 +28,7 @@ const fn wide<W: Weight>() -> bool {
 }
 
 /// Whether kernels for CPUs without VNNI want codes without their offset, and their absolute values.
-const fn signed<W: Weight>() -> bool {
+const fn wants_signs<W: Weight>() -> bool {
     wide::<W>() && !matches!(W::KIND, Kind::Lanes)
 }
 
@@ -66,7 +66,7 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
         _ => return Kernels::portable::<W>(),
     };
     match isa {
-        Isa::Avx2 if const { signed::<W>() } => without_tiles::<W>(isa, rows, unpack_avx2_signed::<W>),
+        Isa::Avx2 if const { wants_signs::<W>() } => without_tiles::<W>(isa, rows, unpack_avx2_signed::<W>),
         _ => without_tiles::<W>(isa, rows, unpack_avx2::<W>),
     }
 }
@@ -75,7 +75,7 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
 pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
     let unpack: super::UnpackFn = match isa {
         Isa::Avx512 | Isa::AvxVnni => plain_unpack::<W>,
-        Isa::Avx2 if const { signed::<W>() } => plain_unpack_signed::<W>,
+        Isa::Avx2 if const { wants_signs::<W>() } => plain_unpack_signed::<W>,
         Isa::Avx2 => plain_unpack::<W>,
         _ => return Kernels::portable::<W>(),
     };

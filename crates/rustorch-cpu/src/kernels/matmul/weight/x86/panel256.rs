@@ -25,7 +25,7 @@ pub(super) type Tile<T> = [[T; HALVES]; ROWS];
 /// The CPU has AVX.
 #[inline]
 #[target_feature(enable = "avx")]
-unsafe fn step(t: &mut Tile<__m256i>) {
+unsafe fn keep_in_registers(t: &mut Tile<__m256i>) {
     let [[mut a, mut b], [mut c, mut d], [mut e, mut f], [mut g, mut h]] = *t;
     // SAFETY: no instruction.
     unsafe {
@@ -369,13 +369,13 @@ unsafe fn add_wide<const QUADS: usize>(
         for i in g * QUADS..(g + 1) * QUADS {
             let q = [ints(&x.qs[i], 0), ints(&x.qs[i], 1)];
             for r in 0..ROWS {
-                let (code, size) = signed(w, r, i);
+                let (code, size) = signed_codes(w, r, i);
                 for h in 0..HALVES {
                     let pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8(q[h], code));
                     t[r][h] = _mm256_add_epi32(t[r][h], _mm256_madd_epi16(pairs, factors[r]));
                 }
             }
-            step(t);
+            keep_in_registers(t);
         }
     }
 }
@@ -405,7 +405,7 @@ unsafe fn add_short<const QUADS: usize, const FIT: usize>(
                         pairs[r][h] = _mm256_add_epi16(pairs[r][h], _mm256_maddubs_epi16(code, q[h]));
                     }
                 }
-                step(&mut pairs);
+                keep_in_registers(&mut pairs);
             }
             for r in 0..ROWS {
                 for h in 0..HALVES {
@@ -432,7 +432,7 @@ pub(super) unsafe fn codes(w: *const Chunk, r: usize, i: usize) -> __m256i {
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-pub(super) unsafe fn signed(w: *const Chunk, r: usize, i: usize) -> (__m256i, __m256i) {
+pub(super) unsafe fn signed_codes(w: *const Chunk, r: usize, i: usize) -> (__m256i, __m256i) {
     // SAFETY: as above.
     unsafe {
         let [codes, sizes] = &(*w.add(r)).tiles;

@@ -1,7 +1,7 @@
 //! Unpacked chunks times panels, with eight sums for each result: the AVX2 form of `panel512_lanes`.
 
 use super::dot::{Avx2, AvxVnni, Dots};
-use super::panel256::{HALVES, Tile, add_groups, codes, floats, ints, signed, twice};
+use super::panel256::{HALVES, Tile, add_groups, codes, floats, ints, signed_codes, twice};
 use crate::kernels::matmul::weight::activation::{LANES, PanelChunk};
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, small};
 use crate::kernels::matmul::weight::types::{Kind, Weight};
@@ -132,8 +132,11 @@ unsafe fn blocks<W: Weight, D: Dots>(w: *const Chunk, x: &PanelChunk, n32: usize
                     }
                 }
                 for r in 0..ROWS {
-                    let (code, size) =
-                        if wide::<W>() { signed(w, r, i) } else { (codes(w, r, i), _mm256_setzero_si256()) };
+                    let (code, size) = if wide::<W>() {
+                        signed_codes(w, r, i)
+                    } else {
+                        (codes(w, r, i), _mm256_setzero_si256())
+                    };
                     for h in 0..HALVES {
                         let mut pairs = if wide::<W>() {
                             _mm256_maddubs_epi16(size, _mm256_sign_epi8(q[h], code))
